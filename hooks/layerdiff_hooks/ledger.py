@@ -1,0 +1,245 @@
+"""The tables of a dump as they grow: names become ids, facts become records; no torch."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from layerdiff.digest import finalise, root_digest
+from layerdiff.format import schema
+from layerdiff.format.writer import DumpWriter
+from layerdiff.vocabulary import EventKind, Moment, Phase, Reach, Role, TensorKind
+from layerdiff_hooks.rows import RowBlock
+
+Span = tuple[int, int, int]
+"""(request, start, stop): absolute positions, half-open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place where tensors are seen."""
+
+    name: str
+    kind: TensorKind = TensorKind.HIDDEN
+    layer_index: int = -1
+    layer_kind: str = ""
+    reach: Reach = Reach.ROW
+    inputs: tuple[str, ...] = ()
+    """Names of the sites it directly depends on within a pass."""
+    role: Role = Role.TARGET
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one observation is, beside its digests."""
+
+    site: int
+    moment: Moment
+    kind: TensorKind
+    rowset: int
+    kernel: int = schema.NO_TEXT
+    flags: int = 0
+
+
+class Ledger:
+    """Interns and buffers; nothing is on disk before `commit`.
+
+    Args:
+        writer: Where the tables go.
+        key: The derived key that finalises digests, or None.
+        sketch: Whether every digest has a sketch.
+        keep_tokens: Whether token ids are stored beside their chain.
+    """
+
+    def __init__(
+        self, writer: DumpWriter, *, key: bytes | None, sketch: bool, keep_tokens: bool
+    ) -> None:
+        self.writer = writer
+        self.key = key
+        self.sketch = sketch
+        self._keep_tokens = keep_tokens
+        self._sites: dict[str, int] = {}
+        self._kernels: dict[tuple[str, str, str], int] = {}
+        self._rowsets: dict[tuple[Span, ...], int] = {}
+        self._requests = 0
+        self._observations: list[tuple[int, ...]] = []
+        self._elements: list[tuple[int, int, int]] = []
+        self._events: list[tuple[int, ...]] = []
+        self._nothing = writer.text("")  # Early, so that it fits the narrow dtype column.
+
+    @property
+    def pass_index(self) -> int:
+        """The pass that is being recorded, or the next one."""
+        return self.writer.pass_index
+
+    def site(self, site: Site) -> int:
+        """The id of *site*, known by its name; its inputs must have been given before."""
+        known = self._sites.get(site.name)
+        if known is not None:
+            return known
+        inputs = ",".join(str(self._sites[name]) for name in site.inputs if name in self._sites)
+        text = self.writer.text
+        row = (
+            text(site.name),
+            site.layer_index,
+            text(site.layer_kind),
+            site.role,
+            site.kind,
+            site.reach,
+            0,
+            text(inputs),
+        )
+        self.writer.append("sites", np.array([row], schema.SITE))
+        self._sites[site.name] = identifier = len(self._sites)
+        return identifier
+
+    def kernel(self, name: str, facts: Mapping[str, object], source: str = "") -> int:
+        """The id of a function and its launch facts."""
+        key = (name, json.dumps(facts, sort_keys=True, default=str), source)
+        known = self._kernels.get(key)
+        if known is None:
+            record = np.array([tuple(map(self.writer.text, key))], schema.KERNEL)
+            self.writer.append("kernels", record)
+            self._kernels[key] = known = len(self._kernels)
+        return known
+
+    def rowset(self, spans: Sequence[Span]) -> int:
+        """The id of a list of spans; empty spans are dropped."""
+        key = tuple(span for span in spans if span[2] > span[1])
+        if not key:
+            return schema.NO_TEXT
+        known = self._rowsets.get(key)
+        if known is None:
+            self._rowsets[key] = known = len(self._rowsets)
+            self.writer.append("spans", np.array([(known, *span) for span in key], schema.SPAN))
+        return known
+
+    def request(
+        self, name: str, *, batch_row: int = 0, explicit: bool = False, source: int, hit: int
+    ) -> int:
+        """The index of a new request."""
+        flags = schema.REQUEST_EXPLICIT if explicit else 0
+        row = (self.writer.text(name), self.pass_index, batch_row, flags, source, hit)
+        self.writer.append("requests", np.array([row], schema.REQUEST))
+        self._requests += 1
+        return self._requests - 1
+
+    def tokens(
+        self, request: int, start: int, chain: np.ndarray[Any, Any], ids: Sequence[int], given: int
+    ) -> None:
+        """Token rows [start, start + n).
+
+        Args:
+            chain: u8 [n], unkeyed.
+            ids: [n]; stored only where token ids were asked for.
+            given: Positions below this were given by the user.
+        """
+        rows = np.zeros(len(chain), schema.TOKEN)
+        rows["request"], rows["position"] = request, np.arange(start, start + len(chain))
+        rows["chain"] = finalise(chain, self.key)
+        rows["token"] = ids if self._keep_tokens else schema.NONE
+        rows["flags"] = np.where(rows["position"] < given, schema.TOKEN_GIVEN, 0)
+        self.writer.append("tokens", rows)
+
+    def observe(self, seen: Seen, block: RowBlock | None) -> None:
+        """One observation; without a block it was carried."""
+        if block is None:
+            self._observations.append(self._record(seen, (0, 0, 0, 1), 0, (self._nothing,) * 2))
+            return
+        digests = np.ascontiguousarray(block.digests, np.uint64)
+        rows, parts = digests.shape
+        first = self.writer.append("digests", digests.reshape(-1))
+        if self.sketch:
+            width = schema.SKETCH_WIDTH
+            sketches = (
+                np.full((rows * parts, width), np.nan, np.float32)
+                if block.sketches is None
+                else block.sketches.reshape(-1, width)
+            )
+            self.writer.append("sketches", sketches)
+        if block.elements is not None:
+            index = len(self._observations)
+            self._elements += [(index, part, int(e)) for part, e in enumerate(block.elements)]
+        text = self.writer.text
+        texts = (text(block.dtype), text(",".join(map(str, block.shape))))
+        flags = schema.FLAG_ALL_ZERO if block.all_zero else 0
+        numbers = (first, root_digest(digests), rows, parts)
+        self._observations.append(self._record(seen, numbers, flags, texts, block.nan_count))
+
+    def _record(
+        self,
+        seen: Seen,
+        numbers: tuple[int, int, int, int],
+        flags: int,
+        texts: tuple[int, int],
+        nan_count: int = 0,
+    ) -> tuple[int, ...]:
+        first, root, rows, parts = numbers
+        dtype, shape = texts
+        return (
+            self.pass_index,
+            seen.site,
+            seen.kernel,
+            seen.rowset,
+            first,
+            root,
+            rows,
+            parts,
+            dtype,
+            shape,
+            min(nan_count, 0xFFFFFFFF),
+            seen.kind,
+            seen.moment,
+            seen.flags | flags | (0 if rows else schema.FLAG_CARRIED),
+        )
+
+    def event(
+        self,
+        kind: EventKind,
+        *,
+        request: int = schema.NONE,
+        site: int = schema.NONE,
+        source: tuple[int, int] = (schema.NONE, schema.NONE),
+        span: tuple[int, int] = (schema.NONE, schema.NONE),
+        value: int = schema.NONE,
+        text: str = "",
+    ) -> None:
+        """Something that happened.
+
+        Args:
+            source: (request, pass) that wrote what is read.
+            span: Positions, half-open.
+        """
+        words = self.writer.text(text) if text else schema.NO_TEXT
+        head = (self.pass_index, kind, request, site, *source, *span, value, words)
+        self._events.append(head)
+
+    def append(self, table: str, rows: list[tuple[int, ...]]) -> None:
+        """Plain records of a table that needs no interning, such as `rope` and `pads`."""
+        if rows:
+            self.writer.append(table, np.array(rows, schema.TABLES[table]))
+
+    def commit(
+        self, *, phase: Phase, flags: int = 0, batch: int = 0, width: int = 0, rowset: int
+    ) -> int:
+        """Write everything since the last commit as one pass."""
+        observations = np.array(self._observations, schema.OBSERVATION)
+        base = self.writer.append("observations", observations)
+        elements = [(base + index, part, digest) for index, part, digest in self._elements]
+        self.append("elements", elements)
+        self.append("events", self._events)
+        self.forget()
+        return self.writer.commit(
+            phase=phase, flags=flags, batch=batch, width=width, rowset=rowset
+        )
+
+    def forget(self) -> None:
+        """Drop the observations and events that were not committed."""
+        self._observations, self._elements, self._events = [], [], []
+
+    @property
+    def pending(self) -> bool:
+        """Whether something waits for a commit."""
+        return bool(self._observations or self._events)

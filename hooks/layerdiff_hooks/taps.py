@@ -1,0 +1,373 @@
+"""Forward hooks: one small function for each place in a model where something is seen."""
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+
+from layerdiff.format.schema import NO_TEXT
+from layerdiff.vocabulary import Moment, Reach, TensorKind
+from layerdiff_hooks.cache_taps import CacheTap, declare_kv, observe_states
+from layerdiff_hooks.caches import kv
+from layerdiff_hooks.ledger import Site
+from layerdiff_hooks.positions import rope_of
+from layerdiff_hooks.routing import Router
+from layerdiff_hooks.session import LayerTrace, PassState, Session
+from layerdiff_hooks.sites import Layer, ModelMap, Part
+
+Arguments: TypeAlias = tuple[Any, ...]
+Keywords: TypeAlias = dict[str, Any]
+
+
+class Taps:
+    """The hooks of one model.
+
+    Args:
+        session: The recording.
+        sites: The model's modules.
+        extra: Further modules by site name, such as ``model.layers.0.input_layernorm:out``.
+        router: Learns which cache the running requests fill.
+    """
+
+    def __init__(
+        self, session: Session, sites: ModelMap, extra: dict[str, nn.Module], router: Router
+    ) -> None:
+        self._session = session
+        self._sites = sites
+        self._extra = extra
+        self._router = router
+        self.cache_tap = CacheTap(session)
+
+    def attach(self, stack: ExitStack) -> None:
+        """Register every hook; leaving *stack* removes them."""
+        sites = self._sites
+        if sites.embedding:
+            self._after(stack, sites.embedding[1], self._embedding_out)
+        layers: dict[int, list[Layer]] = {}
+        for layer in sites.layers:
+            layers.setdefault(id(layer.module), []).append(layer)
+        for shared in layers.values():
+            self._around(stack, shared[0].module, shared, self._layer_in, self._layer_out)
+        parts: dict[int, list[tuple[Layer, Part]]] = {}
+        for layer in sites.layers:
+            for part in layer.parts:
+                parts.setdefault(id(part.module), []).append((layer, part))
+        for owners in parts.values():
+            self._around(stack, owners[0][1].module, owners, self._part_in, self._part_out)
+        for name, module in sites.norms:
+            self._after(stack, module, self._norm_out, name)
+        if sites.head:
+            self._after(stack, sites.head[1], self._head_out, sites.head[0])
+        for name, module in self._extra.items():
+            if name.endswith(":in"):
+                self._before(stack, module, self._extra_in, name)
+            else:
+                self._after(stack, module, self._extra_out, name)
+
+    # Registering
+
+    def _around(
+        self,
+        stack: ExitStack,
+        module: nn.Module,
+        owners: list[Any],
+        enter: Callable[..., None],
+        leave: Callable[..., None],
+    ) -> None:
+        self._before(stack, module, enter, owners)
+        self._after(stack, module, leave, owners)
+
+    def _before(
+        self, stack: ExitStack, module: nn.Module, body: Callable[..., None], *known: Any
+    ) -> None:
+        session = self._session
+
+        def hook(module: nn.Module, args: Arguments, kwargs: Keywords) -> None:
+            if session.active is None or torch.compiler.is_compiling():
+                return
+            if active := session.here():
+                session.guard(body, active, module, args, kwargs, *known)
+
+        handle = module.register_forward_pre_hook(hook, with_kwargs=True)
+        stack.callback(handle.remove)
+
+    def _after(
+        self, stack: ExitStack, module: nn.Module, body: Callable[..., None], *known: Any
+    ) -> None:
+        session = self._session
+
+        def hook(module: nn.Module, args: Arguments, kwargs: Keywords, output: Any) -> None:
+            if session.active is None or torch.compiler.is_compiling():
+                return
+            if active := session.here():
+                session.guard(body, active, module, args, kwargs, output, *known)
+
+        handle = module.register_forward_hook(hook, with_kwargs=True)
+        stack.callback(handle.remove)
+
+    # Bodies, in the order in which a pass runs them
+
+    def _embedding_out(
+        self, active: PassState, module: nn.Module, args: Arguments, kwargs: Keywords, output: Any
+    ) -> None:
+        assert self._sites.embedding is not None
+        name = f"{self._sites.embedding[0]}:out"
+        if active.layers:
+            return
+        if self._see(active, Site(name), module, first_tensor(output)):
+            active.stream = name
+
+    def _layer_in(
+        self,
+        active: PassState,
+        module: nn.Module,
+        args: Arguments,
+        kwargs: Keywords,
+        owners: list[Layer],
+    ) -> None:
+        layer = next((o for o in owners if o.index not in active.layers), owners[-1])
+        if layer.index in active.layers:
+            self._session.gap(f"{layer.name} ran more than once in a pass")
+            return
+        active.layers.add(layer.index)
+        active.trace = LayerTrace(layer)
+        self._watch_cache(active, args, kwargs)
+        self._see_rope(active, kwargs.get("position_ids"))
+        site = Site(
+            active.trace.entry,
+            layer_index=layer.index,
+            layer_kind=layer.kind,
+            inputs=(active.stream,) if active.stream else (),
+        )
+        self._see(active, site, None, input_tensor(args, kwargs))
+
+    def _part_in(
+        self,
+        active: PassState,
+        module: nn.Module,
+        args: Arguments,
+        kwargs: Keywords,
+        owners: list[tuple[Layer, Part]],
+    ) -> None:
+        part = _running(active, owners)
+        if part is None or not part.is_mixer:
+            return
+        active.part = part
+        cache = self._watch_cache(active, args, kwargs)
+        if part.has_state and cache is not None:
+            observe_states(self._session, active, part, cache, Moment.IN)
+
+    def _part_out(
+        self,
+        active: PassState,
+        module: nn.Module,
+        args: Arguments,
+        kwargs: Keywords,
+        output: Any,
+        owners: list[tuple[Layer, Part]],
+    ) -> None:
+        part = _running(active, owners)
+        trace = active.trace
+        if part is None or trace is None:
+            return
+        inputs = list(trace.before(part))
+        if part.is_mixer:
+            inputs += self._cached_inputs(active, part, active.group.cache)
+            active.part = None
+        reach = Reach.STATE if part.has_state else Reach.PREFIX if part.is_mixer else Reach.ROW
+        layer = trace.layer
+        site = Site(
+            f"{part.name}:out",
+            layer_index=layer.index,
+            layer_kind=layer.kind,
+            reach=reach,
+            inputs=tuple(inputs),
+        )
+        self._see(active, site, module, first_tensor(output))
+        trace.finished.append(part)
+
+    def _cached_inputs(self, active: PassState, part: Part, cache: Any) -> list[str]:
+        """Sites of the values that a mixer keeps, those of a pass without a cache included."""
+        names: list[str] = []
+        if part.has_kv:
+            names += declare_kv(self._session, active, None)
+        if part.has_state and cache is not None:
+            names += observe_states(self._session, active, part, cache, Moment.OUT)
+        elif part.has_state:
+            names += self._declare_states(active, part)
+        return names
+
+    def _declare_states(self, active: PassState, part: Part) -> list[str]:
+        trace = active.trace
+        assert trace is not None
+        names = []
+        for port, kind in (
+            ("recurrent", TensorKind.RECURRENT_STATE),
+            ("conv", TensorKind.CONV_STATE),
+        ):
+            names.append(f"{part.name}:{port}")
+            layer, inputs = trace.layer, trace.before(part)
+            self._session.book.declare(
+                Site(names[-1], kind, layer.index, layer.kind, Reach.STATE, inputs)
+            )
+        return names
+
+    def _layer_out(
+        self,
+        active: PassState,
+        module: nn.Module,
+        args: Arguments,
+        kwargs: Keywords,
+        output: Any,
+        owners: list[Layer],
+    ) -> None:
+        trace = active.trace
+        if trace is None or trace.layer not in owners:
+            return
+        layer = trace.layer
+        inputs = (trace.entry, *(f"{part.name}:out" for part in trace.finished))
+        site = Site(
+            f"{layer.name}:out",
+            layer_index=layer.index,
+            layer_kind=layer.kind,
+            reach=Reach.ROW if layer.has_mixer else Reach.PREFIX,
+            inputs=inputs,
+        )
+        hidden = first_tensor(output)
+        self._see(active, site, module, hidden)
+        second = output[1] if isinstance(output, tuple | list) and len(output) > 1 else None
+        if isinstance(second, torch.Tensor) and hidden is not None:
+            if second.shape == hidden.shape:
+                residual = Site(
+                    f"{layer.name}:residual",
+                    TensorKind.RESIDUAL,
+                    layer.index,
+                    layer.kind,
+                    site.reach,
+                    inputs,
+                )
+                self._see(active, residual, module, second)
+        active.stream, active.trace, active.part = site.name, None, None
+
+    def _norm_out(
+        self,
+        active: PassState,
+        module: nn.Module,
+        args: Arguments,
+        kwargs: Keywords,
+        output: Any,
+        name: str,
+    ) -> None:
+        if len(active.layers) < len(self._sites.layers) or active.trace is not None:
+            return
+        site = Site(f"{name}:out", inputs=(active.stream,))
+        if self._see(active, site, module, first_tensor(output)):
+            active.stream = site.name
+
+    def _head_out(
+        self,
+        active: PassState,
+        module: nn.Module,
+        args: Arguments,
+        kwargs: Keywords,
+        output: Any,
+        name: str,
+    ) -> None:
+        if not active.layers:
+            return
+        site = Site(f"{name}:out", TensorKind.LOGITS, inputs=(active.stream,))
+        self._see(active, site, module, first_tensor(output))
+
+    def _extra_in(
+        self, active: PassState, module: nn.Module, args: Arguments, kwargs: Keywords, name: str
+    ) -> None:
+        self._see(active, self._extra_site(active, name), None, input_tensor(args, kwargs))
+
+    def _extra_out(
+        self,
+        active: PassState,
+        module: nn.Module,
+        args: Arguments,
+        kwargs: Keywords,
+        output: Any,
+        name: str,
+    ) -> None:
+        self._see(active, self._extra_site(active, name), module, first_tensor(output))
+
+    def _extra_site(self, active: PassState, name: str) -> Site:
+        """A module that nothing is known of: it may depend on all that came before it."""
+        trace = active.trace
+        if trace is None:
+            inputs = (active.stream,) if active.stream else ()
+            return Site(name, TensorKind.AUX, reach=Reach.PREFIX, inputs=inputs)
+        inputs = (trace.entry, *(f"{part.name}:out" for part in trace.finished))
+        layer = trace.layer
+        return Site(name, TensorKind.AUX, layer.index, layer.kind, Reach.PREFIX, inputs)
+
+    # Seeing
+
+    def _see(
+        self,
+        active: PassState,
+        site: Site,
+        module: nn.Module | None,
+        tensor: torch.Tensor | None,
+    ) -> bool:
+        if tensor is None:
+            self._session.gap(f"{site.name} gave no tensor")
+            return False
+        kernel = NO_TEXT if module is None else self._session.kernel(active, module, tensor)
+        self._session.observe(active, site, tensor.detach(), kernel)
+        return True
+
+    def _see_rope(self, active: PassState, position_ids: object) -> None:
+        if active.rope_known or position_ids is None:
+            return
+        active.rope_known = True
+        ledger = self._session.ledger
+        ledger.append(
+            "rope", rope_of(position_ids, active.rows, active.width, ledger.pass_index)
+        )
+
+    def _watch_cache(self, active: PassState, args: Arguments, kwargs: Keywords) -> Any:
+        """The cache that a module was given, watched from now to the end of the pass."""
+        cache = find_cache(args, kwargs)
+        if cache is not None:
+            self.cache_tap.attach(active, cache)
+            if active.group.cache is not cache:
+                # The model made it in this pass, so it was empty.
+                self._router.own(active.group, cache)
+        return cache
+
+
+def find_cache(args: Iterable[Any], kwargs: Keywords) -> Any:
+    """The first cache among a module's arguments."""
+    return next((v for v in (*kwargs.values(), *args) if kv.is_cache(v)), None)
+
+
+def first_tensor(output: Any) -> torch.Tensor | None:
+    """A module's main output: itself, or the first of a tuple."""
+    if isinstance(output, torch.Tensor):
+        return output
+    if isinstance(output, dict):
+        return first_tensor(next(iter(output.values()), None))
+    if isinstance(output, tuple | list) and output:
+        return first_tensor(output[0])
+    return None
+
+
+def input_tensor(args: Arguments, kwargs: Keywords) -> torch.Tensor | None:
+    """A module's main input."""
+    named = kwargs.get("hidden_states")
+    values = (*args, named, *kwargs.values())
+    return next((v for v in values if isinstance(v, torch.Tensor)), None)
+
+
+def _running(active: PassState, owners: list[tuple[Layer, Part]]) -> Part | None:
+    """Which part a module is in the layer that runs; a module may be shared by layers."""
+    if active.trace is None:
+        return None
+    index = active.trace.layer.index
+    return next((part for layer, part in owners if layer.index == index), None)

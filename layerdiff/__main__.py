@@ -1,0 +1,7 @@
+"""``python -m layerdiff``."""
+
+import sys
+
+from layerdiff.cli import main
+
+sys.exit(main())

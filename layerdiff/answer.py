@@ -1,0 +1,166 @@
+"""From judged pairs to the report: origins ranked, described and given their cause."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from layerdiff.arms import arm_causes, arm_gaps, hits
+from layerdiff.compare import State
+from layerdiff.coverage import count_coverage
+from layerdiff.describe import describe
+from layerdiff.facts import OriginFacts
+from layerdiff.fingerprint import weights_mismatch
+from layerdiff.mismatch import request_origin, weights_origin
+from layerdiff.model import Coverage, Origin, Report, Side
+from layerdiff.pairing import Pairing
+from layerdiff.trace import Find, Trace
+from layerdiff.vocabulary import TensorKind, Verdict
+
+if TYPE_CHECKING:
+    from layerdiff.comparison import Arm, PairTrace
+
+MAX_ORIGINS = 64
+"""Origins described in full; the rest is counted in a warning."""
+
+
+def build_report(
+    baseline: "Arm", candidate: "Arm", pairing: Pairing, pairs: "tuple[PairTrace, ...]"
+) -> Report:
+    """The whole answer of a comparison."""
+    ranked, warnings = _ranked(pairs)
+    described = [
+        describe(OriginFacts(trace, find, (baseline.store, candidate.store)))
+        for trace, find in ranked[:MAX_ORIGINS]
+    ]
+    if len(ranked) > MAX_ORIGINS:
+        warnings.append(f"{len(ranked) - MAX_ORIGINS} further origins are not described")
+    first = [origin for pair in pairs if (origin := request_origin(pair))]
+    weights = weights_mismatch(baseline.dump, candidate.dump)
+    if weights:
+        first.append(weights_origin(pairing.pairs[0].candidate.name, weights))
+    origins = tuple(
+        replace(origin, rank=rank) for rank, origin in enumerate([*first, *described], start=1)
+    )
+    causes = tuple(arm_causes(baseline.dump, candidate.dump, pairing))
+    coverage = _coverage(baseline, candidate, pairing, pairs)
+    warnings += [*pairing.ties, *_odd_arms(baseline, candidate, coverage)]
+    return Report(
+        verdict=_verdict(origins, coverage, bool(causes)),
+        baseline=_side(baseline, [pair.baseline.name for pair in pairing.pairs]),
+        candidate=_side(candidate, [pair.candidate.name for pair in pairing.pairs]),
+        coverage=coverage,
+        origins=origins,
+        arm_causes=causes,
+        warnings=tuple(dict.fromkeys(warnings)),
+        rounding_before=_rounding_before(ranked),
+        sketched=baseline.dump.has_sketches and candidate.dump.has_sketches,
+    )
+
+
+def _side(arm: "Arm", requests: list[str]) -> Side:
+    return Side(str(arm.dump.path), arm.dump.arm, tuple(dict.fromkeys(requests)))
+
+
+def _ranked(pairs: "tuple[PairTrace, ...]") -> tuple[list[tuple[Trace, Find]], list[str]]:
+    """All origins: breaches inside an arm, then jumps, then reach into logits, then place.
+
+    Places are ordered by layer, then token, then site: what a comparison of whole layers, row by
+    row, would meet first.
+    """
+    found = []
+    for number, pair in enumerate(pairs):
+        depth = {site.index: at for at, site in enumerate(pair.trace.order)}
+        layer = layer_ranks(pair.trace)
+        for find in pair.trace.finds:
+            shift = 1 if find.site.kind.is_state else 0
+            if find.moment.word == "in" or find.position - shift >= pair.own_from:
+                reached = _reaches_logits(pair.trace, find)
+                key = (
+                    not find.breach,
+                    not find.jump,
+                    not reached,
+                    layer[find.site.index],
+                    find.position,
+                    depth[find.site.index],
+                    number,
+                )
+                found.append((key, pair.trace, find))
+    found.sort(key=lambda item: item[0])
+    return [(trace, find) for _, trace, find in found], []
+
+
+def layer_ranks(trace: Trace) -> dict[int, int]:
+    """Orders sites by layer; what lies outside the layers goes with the layer before it."""
+    ranks: dict[int, int] = {}
+    rank = -1
+    for site in trace.order:
+        if site.layer_index is not None:
+            rank = max(rank, site.layer_index)
+        outside = rank if rank < 0 else rank + 1
+        ranks[site.index] = outside if site.layer_index is None else site.layer_index
+    return ranks
+
+
+def _reaches_logits(trace: Trace, find: Find) -> bool:
+    """Whether logits at or after the origin differ."""
+    for column in trace.columns.values():
+        if column.site.kind is TensorKind.LOGITS:
+            at = np.flatnonzero(column.diff.state == State.DIFFERS)
+            if len(at) and at[-1] >= find.position:
+                return True
+    return False
+
+
+def _verdict(origins: tuple[Origin, ...], coverage: Coverage, broken_arm: bool) -> Verdict:
+    if origins or coverage.differing:
+        return Verdict.DIVERGED
+    lacking = coverage.missing_in_baseline or coverage.missing_in_candidate
+    if broken_arm or lacking or coverage.gaps or not coverage.compared:
+        return Verdict.INCONCLUSIVE
+    return Verdict.IDENTICAL
+
+
+def _rounding_before(ranked: list[tuple[Trace, Find]]) -> int:
+    """Rounding-sized origins that come before the first-ranked jump in site order."""
+    if not ranked or not ranked[0][1].jump:
+        return 0
+    trace, jump = ranked[0]
+    depth = {site.index: at for at, site in enumerate(trace.order)}
+    at = (depth[jump.site.index], jump.position)
+    return sum(
+        not find.jump and (depth[find.site.index], find.position) < at for _, find in ranked
+    )
+
+
+def _coverage(
+    baseline: "Arm", candidate: "Arm", pairing: Pairing, pairs: "tuple[PairTrace, ...]"
+) -> Coverage:
+    counted = count_coverage(baseline, candidate, pairing, pairs)
+    requests = [pair.candidate.request for pair in pairing.pairs]
+    theirs = [pair.baseline.request for pair in pairing.pairs]
+    gaps = [*arm_gaps(baseline.dump, theirs), *arm_gaps(candidate.dump, requests)]
+    gaps += [
+        f"request {prompt.name!r} of the baseline has no partner in the candidate"
+        for prompt in pairing.unpaired_baseline
+    ]
+    return replace(
+        counted,
+        hit_tokens=hits(candidate.dump, requests),
+        gaps=tuple(dict.fromkeys([*counted.gaps, *gaps])),
+    )
+
+
+def _odd_arms(baseline: "Arm", candidate: "Arm", coverage: Coverage) -> list[str]:
+    found = []
+    for name, arm in (("baseline", baseline), ("candidate", candidate)):
+        if arm.dump.faults:
+            found.append(f"the {name} dump is incomplete: {arm.dump.faults[0]}")
+        elif not arm.dump.closed:
+            found.append(f"the {name} dump was not closed")
+    if coverage.not_comparable:
+        found.append(
+            f"{coverage.not_comparable} cells lie behind a generated token that flipped and are "
+            "not comparable"
+        )
+    return found

@@ -1,0 +1,62 @@
+"""What the name of an arm promises, and whether the dump keeps it."""
+
+from layerdiff.format.reader import Dump
+from layerdiff.model import ArmCause
+from layerdiff.pairing import Pairing
+from layerdiff.vocabulary import Cause
+
+COLD_ARMS = frozenset({"cold", "cold-repeat", "cold-split", "off", "no-state"})
+"""Arms that must compute every position themselves."""
+WARM_ARMS = frozenset({"warm", "warm-repeat"})
+"""Arms in which at least one compared request must have been served a hit."""
+
+
+def hits(dump: Dump, requests: list[int]) -> dict[str, int | None]:
+    """Positions that each request took from a cache; None where that is not known."""
+    return {dump.requests[r].name: dump.requests[r].hit for r in requests}
+
+
+def arm_causes(baseline: Dump, candidate: Dump, pairing: Pairing) -> list[ArmCause]:
+    """Promises that an arm breaks."""
+    found = []
+    sides = (
+        (baseline, [pair.baseline.request for pair in pairing.pairs]),
+        (candidate, [pair.candidate.request for pair in pairing.pairs]),
+    )
+    for dump, requests in sides:
+        served = hits(dump, requests)
+        if dump.arm in COLD_ARMS:
+            found += [
+                ArmCause(
+                    Cause.COLD_NOT_COLD,
+                    f"request {name!r} of arm {dump.arm!r} took {hit} positions from a cache",
+                )
+                for name, hit in served.items()
+                if hit
+            ]
+        known = [hit for hit in served.values() if hit is not None]
+        if dump.arm in WARM_ARMS and len(known) == len(served) and not any(known):
+            found.append(
+                ArmCause(
+                    Cause.NO_REUSE,
+                    f"no request of arm {dump.arm!r} was served from a cache: this run tests "
+                    "nothing about reuse",
+                )
+            )
+    return found
+
+
+def arm_gaps(dump: Dump, requests: list[int]) -> list[str]:
+    """What a dump did not observe, in words."""
+    gaps = [f"{dump.arm}: {text}" for text in (*dump.gaps, *dump.faults)]
+    if not dump.closed:
+        gaps.append(
+            f"{dump.arm}: the recording was not closed (engine killed or still running); "
+            f"{len(dump.passes)} finished passes are here"
+        )
+    gaps += [
+        f"{dump.arm}: the hit of request {name!r} is unknown"
+        for name, hit in hits(dump, requests).items()
+        if hit is None
+    ]
+    return gaps

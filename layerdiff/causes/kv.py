@@ -1,0 +1,83 @@
+"""Causes that show in which rows a KV cache holds, and in what order."""
+
+import numpy as np
+
+from layerdiff.causes.ruling import Ruling
+from layerdiff.facts import OriginFacts
+from layerdiff.segments import expand
+from layerdiff.vocabulary import Cause, Moment
+
+
+def _rows(facts: OriginFacts) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """Digests by position: what was found in the cache, and what should be there.
+
+    What should be there is what the candidate's own line computed, else the baseline's.
+    """
+    line, store = facts.trace.candidate, facts.stores[1]
+    found = expand(line.index.find(line.request, facts.site.index, facts.find.moment))
+    found = found.take(found.occurrence == 0)
+    if len(found) < 2 or found.parts.max() != 1:
+        return None
+    computed = expand(line.rows(facts.site.index, Moment.COMPUTED))
+    if line.unobserved or not len(computed):
+        if facts.twin is None:
+            return None
+        line, store = facts.trace.baseline, facts.stores[0]
+        computed = expand(line.rows(facts.twin.index, Moment.COMPUTED))
+    computed = computed.take(computed.occurrence == 0)
+    start = int(found.position[0])
+    contiguous = np.array_equal(found.position, np.arange(start, start + len(found)))
+    if not contiguous or not len(computed) or computed.position[0] > start:
+        return None
+    expected = store.digests(computed.first, 1)[computed.position >= start, 0]
+    return facts.stores[1].digests(found.first, 1)[:, 0], expected, start
+
+
+def kv_order(facts: OriginFacts) -> Ruling | None:
+    """kv-order: the same rows, in another order."""
+    if not facts.site.kind.is_kv or facts.find.moment is Moment.COMPUTED:
+        return None
+    rows = _rows(facts)
+    if rows is None:
+        return None
+    found, expected, _ = rows
+    expected = expected[: len(found)]
+    moved = int((found != expected).sum()) if len(found) == len(expected) else 0
+    if moved and np.array_equal(np.sort(found), np.sort(expected)):
+        return Ruling(
+            Cause.KV_ORDER, True, f"the cache holds the right rows, {moved} of them out of place"
+        )
+    return Ruling(Cause.KV_ORDER, False, "the rows are not the same ones in another order")
+
+
+def kv_length(facts: OriginFacts) -> Ruling | None:
+    """kv-length: a row too many, too few or doubled; what follows is shifted."""
+    if not facts.site.kind.is_kv or facts.find.moment is Moment.COMPUTED:
+        return None
+    rows = _rows(facts)
+    if rows is None:
+        return None
+    found, expected, start = rows
+    at = facts.find.position - start
+    for shift in (1, -1, 2, -2, 3, -3, 4, -4):
+        if _shifted(found, expected, at, shift):
+            where = f"from position {facts.find.position} on the cache holds the rows of"
+            says = (
+                f"{where} {shift} positions later: rows are missing"
+                if shift > 0
+                else f"{where} {-shift} positions earlier: rows are there twice or too many"
+            )
+            return Ruling(Cause.KV_LENGTH, True, says)
+    return Ruling(Cause.KV_LENGTH, False, "no run of rows is shifted")
+
+
+def _shifted(found: np.ndarray, expected: np.ndarray, at: int, shift: int) -> bool:
+    """Whether rows from *at* on are those that belong *shift* positions later."""
+    low = at + shift
+    if low < 0:
+        return False
+    count = min(len(found) - at, len(expected) - low)
+    if count < 2:
+        return False
+    distinct = len(np.unique(expected[low : low + count])) > 1
+    return distinct and np.array_equal(found[at : at + count], expected[low : low + count])

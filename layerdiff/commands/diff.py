@@ -1,0 +1,127 @@
+"""``layerdiff diff``: where two dumps stop agreeing."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from layerdiff.comparison import Comparison, compare_dumps
+from layerdiff.errors import (
+    EXIT_DIVERGED,
+    EXIT_IDENTICAL,
+    EXIT_INCONCLUSIVE,
+    LayerdiffError,
+    UsageError,
+)
+from layerdiff.format.reader import Dump
+from layerdiff.model import Report
+from layerdiff.render.json import render_error, render_json
+from layerdiff.render.text import render_text
+from layerdiff.vocabulary import Verdict
+
+RENDERERS = {"text": render_text, "json": render_json}
+
+EXIT_BY_VERDICT = {
+    Verdict.IDENTICAL: EXIT_IDENTICAL,
+    Verdict.DIVERGED: EXIT_DIVERGED,
+    Verdict.INCONCLUSIVE: EXIT_INCONCLUSIVE,
+}
+
+
+class DiffCommand:
+    """Compares two dumps and reports the first tensor that differs."""
+
+    name = "diff"
+    help = "say where two dumps stop agreeing: layer, token, tensor"
+    description = """\
+Compares the dumps of two runs over the same tokens, position by position, and names the first
+tensor that differs although everything it was computed from agrees.
+
+exit status
+  0  identical: every cell of either run was compared or accounted for
+  1  diverged: a difference was observed
+  2  nothing could be compared: bad input, no common request, another architecture
+  3  inconclusive: no difference was observed, but not everything was seen"""
+    epilog = """\
+examples
+  layerdiff diff cold.h5 warm.h5
+  layerdiff diff cold.h5 warm.h5 --format json -o report.json
+  layerdiff diff run.h5::first run.h5::second      two requests of one dump
+  layerdiff diff cold.h5 warm.h5 --pair r1=r7      whatever their prompts"""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the command's arguments."""
+        parser.add_argument("baseline", metavar="BASELINE.h5[::REQUEST]", help="the trusted run")
+        parser.add_argument("candidate", metavar="CANDIDATE.h5[::REQUEST]", help="the other run")
+        parser.add_argument(
+            "--pair",
+            metavar="A=B",
+            action="append",
+            default=[],
+            help="compare request A of the baseline with B of the candidate; may be repeated",
+        )
+        parser.add_argument("--format", choices=sorted(RENDERERS), default="text")
+        parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it there")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Prints the report and returns 0, 1 or 3."""
+        try:
+            comparison = compare_files(arguments.baseline, arguments.candidate, arguments.pair)
+        except LayerdiffError as error:
+            if arguments.format == "json":
+                write(render_error(str(error)), arguments.output)
+            raise
+        return emit(comparison.report, arguments.format, arguments.output)
+
+
+def emit(report: Report, format_name: str, output: Path | None) -> int:
+    """Writes a report and returns its exit status."""
+    write(RENDERERS[format_name](report), output)
+    return EXIT_BY_VERDICT[report.verdict]
+
+
+def write(text: str, output: Path | None) -> None:
+    """To a file, or to stdout."""
+    if output is None:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from None
+
+
+def compare_files(baseline: str, candidate: str, pairs: list[str] | None = None) -> Comparison:
+    """Opens and compares two dumps, each named as ``PATH`` or ``PATH::REQUEST``."""
+    forced = dict(_split_pair(pair) for pair in pairs or [])
+    left, right = split_request(baseline), split_request(candidate)
+    return compare_dumps(
+        open_one(left[0]), open_one(right[0]), forced=forced or None, only=(left[1], right[1])
+    )
+
+
+def split_request(name: str) -> tuple[Path, str | None]:
+    """A path, and the request that was named behind ``::``."""
+    path, separator, request = name.partition("::")
+    if separator and not request:
+        raise UsageError(f"{name}: name a request behind '::'")
+    return Path(path), request if separator else None
+
+
+def open_one(path: Path) -> Dump:
+    """The dump at a path; a folder of rank files stands for its only rank."""
+    from layerdiff.format.reader import open_dumps
+
+    dumps = open_dumps(path)
+    if len(dumps) > 1:
+        raise UsageError(
+            f"{path}: holds {len(dumps)} ranks; compare them one by one "
+            f"(first is {dumps[0].path.name})"
+        )
+    return dumps[0]
+
+
+def _split_pair(pair: str) -> tuple[str, str]:
+    left, separator, right = pair.partition("=")
+    if not (left and separator and right):
+        raise UsageError(f"--pair {pair}: write BASELINE_REQUEST=CANDIDATE_REQUEST")
+    return left, right

@@ -1,0 +1,187 @@
+"""Which cells of two lines agree: one column of positions at a time, by bits.
+
+Roots of whole observations are compared first; digests are read only where roots differ or where
+the arms are chunked differently.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layerdiff import sketch
+from layerdiff.digest_store import DigestStore
+from layerdiff.segments import Cells, Segments, expand
+
+
+class State(IntEnum):
+    """What is known of one position of a column; where versions disagree the highest counts."""
+
+    ABSENT = 0
+    BASELINE_ONLY = 1
+    CARRIED = 2
+    CANDIDATE_ONLY = 3
+    AGREES = 4
+    DIFFERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDiff:
+    """One column compared."""
+
+    state: NDArray[np.uint8]
+    """A State for each position."""
+    relative: NDArray[np.float32]
+    """Relative difference where it differs; NaN without sketches, 0 where it agrees."""
+    compared: int
+    """Cells compared, versions counted apart."""
+
+    @property
+    def differs(self) -> NDArray[np.bool_]:
+        """Where the column differs."""
+        return self.state == State.DIFFERS
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing differs."""
+        return not bool(self.differs.any())
+
+
+def compare_column(
+    baseline: tuple[DigestStore, Segments],
+    candidate: tuple[DigestStore, Segments],
+    size: int,
+) -> ColumnDiff:
+    """Compares two runs of segments position by position.
+
+    Args:
+        size: Positions of the column; segments lie below it.
+    """
+    ours, theirs = candidate[1], baseline[1]
+    state = np.zeros(size, np.uint8)
+    relative = np.zeros(size, np.float32)
+    compared = int((ours.stop - ours.start).sum())
+    if len(ours) == len(theirs) and _same_runs(ours, theirs):
+        equal = _equal_roots(baseline[0], theirs, candidate[0], ours)
+        _mark_runs(state, ours.take(np.flatnonzero(equal)), State.AGREES)
+        ours, theirs = ours.take(np.flatnonzero(~equal)), theirs.take(np.flatnonzero(~equal))
+    if len(ours) or len(theirs):
+        compared -= _compare_cells(
+            (baseline[0], expand(theirs)), (candidate[0], expand(ours)), state, relative
+        )
+    return ColumnDiff(state, relative, compared)
+
+
+def _same_runs(a: Segments, b: Segments) -> bool:
+    return all(np.array_equal(getattr(a, n), getattr(b, n)) for n in ("start", "stop", "parts"))
+
+
+def _equal_roots(
+    store_a: DigestStore, a: Segments, store_b: DigestStore, b: Segments
+) -> NDArray[np.bool_]:
+    """Where both runs are whole observations with the same root."""
+    whole = np.ones(len(a), bool)
+    roots = []
+    for store, segments in ((store_a, a), (store_b, b)):
+        rows = store.dump.observations[segments.observation]
+        whole &= rows["rows"] == segments.stop - segments.start
+        roots.append(rows["root"])
+    equal: NDArray[np.bool_] = whole & (roots[0] == roots[1])
+    return equal
+
+
+def _mark_runs(state: NDArray[np.uint8], runs: Segments, value: State) -> None:
+    """Marks all positions of *runs*; runs that touch are marked in one go."""
+    order = np.argsort(runs.start, kind="stable")
+    start, stop = runs.start[order], np.maximum.accumulate(runs.stop[order])
+    breaks = np.flatnonzero(start[1:] > stop[:-1])
+    for low, high in zip(
+        start[np.append(0, breaks + 1)] if len(start) else [],
+        stop[np.append(breaks, len(stop) - 1)] if len(stop) else [],
+        strict=True,
+    ):
+        state[low:high] = np.maximum(state[low:high], value)
+
+
+def _compare_cells(
+    baseline: tuple[DigestStore, Cells],
+    candidate: tuple[DigestStore, Cells],
+    state: NDArray[np.uint8],
+    relative: NDArray[np.float32],
+) -> int:
+    """Fills in *state* and *relative*; returns how many candidate cells have no partner."""
+    theirs, ours = baseline[1], candidate[1]
+    np.maximum.at(state, theirs.position, np.uint8(State.BASELINE_ONLY))
+    partner, paired = match_versions(theirs, ours)
+    np.maximum.at(state, ours.position[~paired], np.uint8(State.CANDIDATE_ONLY))
+    left, right = theirs.take(partner[paired]), ours.take(paired)
+    equal = equal_cells((baseline[0], left), (candidate[0], right))
+    np.maximum.at(state, right.position[equal], np.uint8(State.AGREES))
+    np.maximum.at(state, right.position[~equal], np.uint8(State.DIFFERS))
+    if not equal.all():
+        left, right = left.take(~equal), right.take(~equal)
+        far = distances((baseline[0], left), (candidate[0], right))
+        relative[right.position] = -1
+        np.fmax.at(relative, right.position, far)
+        relative[relative < 0] = np.nan
+    return int((~paired).sum())
+
+
+def match_versions(
+    baseline: Cells, candidate: Cells
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """For each candidate cell the baseline cell of the same position and version.
+
+    Where the baseline has fewer versions, its last one stands for the rest.
+    """
+    if not len(baseline) or not len(candidate):
+        return np.zeros(len(candidate), np.intp), np.zeros(len(candidate), bool)
+    width = int(max(baseline.occurrence.max(), candidate.occurrence.max())) + 1
+    known = baseline.position * width + baseline.occurrence
+    wanted = candidate.position * width + candidate.occurrence
+    partner = np.searchsorted(known, wanted, side="right") - 1
+    paired = (partner >= 0) & (baseline.position[np.maximum(partner, 0)] == candidate.position)
+    return partner, paired
+
+
+def equal_cells(a: tuple[DigestStore, Cells], b: tuple[DigestStore, Cells]) -> NDArray[np.bool_]:
+    """Which of two equally long lists of cells have the same digests in all their parts."""
+    (store_a, left), (store_b, right) = a, b
+    equal = left.parts == right.parts
+    for parts in np.unique(left.parts[equal]):
+        here = np.flatnonzero(equal & (left.parts == parts))
+        same = store_a.digests(left.first[here], int(parts)) == store_b.digests(
+            right.first[here], int(parts)
+        )
+        equal[here] = same.all(axis=1)
+    return equal
+
+
+def distances(a: tuple[DigestStore, Cells], b: tuple[DigestStore, Cells]) -> NDArray[np.float32]:
+    """Estimated relative difference of cells that differ, all parts of a cell together.
+
+    Infinite where the shapes differ or only one side is finite; NaN without sketches.
+    """
+    (store_a, left), (store_b, right) = a, b
+    found = np.full(len(left), np.nan, np.float32)
+    found[left.parts != right.parts] = np.inf
+    for parts in np.unique(left.parts):
+        here = np.flatnonzero((left.parts == parts) & (right.parts == parts))
+        x = store_a.sketches(left.first[here], int(parts))
+        y = store_b.sketches(right.first[here], int(parts))
+        if x is not None and y is not None:
+            found[here] = joint_distance(x, y)
+    return found
+
+
+def joint_distance(
+    baseline: NDArray[np.float32], candidate: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Relative difference of cells from the sketches of their parts, f4 [cells, parts, 5]."""
+    norm, other = np.float64(baseline[..., 0]), np.float64(candidate[..., 0])
+    with np.errstate(all="ignore"):
+        apart = np.where(norm > 0, sketch.distance(baseline, candidate) * norm, other)
+        size = np.sqrt((norm**2).sum(axis=-1))
+        joint: NDArray[np.float64] = np.sqrt((apart**2).sum(axis=-1)) / size
+    return joint

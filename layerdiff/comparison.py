@@ -1,0 +1,131 @@
+"""Two dumps compared: pairing, then every pair traced, then the answer."""
+
+from dataclasses import dataclass
+
+from layerdiff.answer import build_report
+from layerdiff.digest_store import DigestStore
+from layerdiff.errors import PairingError
+from layerdiff.fingerprint import same_architecture
+from layerdiff.format.reader import Dump
+from layerdiff.lineage import Line, trace_line
+from layerdiff.model import Report
+from layerdiff.pairing import Pair, Pairing, PairKind, pair_requests, prompts
+from layerdiff.segments import SegmentIndex, index_segments
+from layerdiff.trace import Trace, Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One opened dump with what comparing it needs."""
+
+    dump: Dump
+    index: SegmentIndex
+    store: DigestStore
+
+
+@dataclass(frozen=True, slots=True)
+class PairTrace:
+    """One pair, judged."""
+
+    pair: Pair
+    trace: Trace
+    own_from: int
+    """Positions below this belong to a request that is judged in a pair of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything that is known of two dumps side by side."""
+
+    baseline: Arm
+    candidate: Arm
+    pairing: Pairing
+    pairs: tuple[PairTrace, ...]
+    report: Report
+
+
+def compare_dumps(
+    baseline: Dump,
+    candidate: Dump,
+    *,
+    forced: dict[str, str] | None = None,
+    only: tuple[str | None, str | None] = (None, None),
+) -> Comparison:
+    """Compares two dumps.
+
+    Args:
+        forced: Requests to pair whatever their prompts, baseline name to candidate name.
+        only: One request of the baseline and of the candidate to compare, by name.
+
+    Raises:
+        PairingError: Another architecture, or no common request.
+        DumpError: A dump that holds no finished pass or contradicts itself.
+    """
+    for dump in (baseline, candidate):
+        dump.require_passes()
+    same_architecture(baseline, candidate)
+    if only != (None, None) and not forced:
+        forced = _named_pair(baseline, candidate, only)
+    pairing = pair_requests(prompts(baseline), prompts(candidate), forced)
+    arms = (open_arm(baseline), open_arm(candidate))
+    traces = trace_pairs(arms[0], arms[1], pairing)
+    report = build_report(arms[0], arms[1], pairing, traces)
+    return Comparison(arms[0], arms[1], pairing, traces, report)
+
+
+def open_arm(dump: Dump) -> Arm:
+    """Indexes a dump for comparison."""
+    return Arm(dump, index_segments(dump), DigestStore(dump))
+
+
+def _named_pair(
+    baseline: Dump, candidate: Dump, only: tuple[str | None, str | None]
+) -> dict[str, str]:
+    """Pairs the two named requests; where one is not named, the request with its prompt."""
+    left, right = prompts(baseline, only[0]), prompts(candidate, only[1])
+    if only[0] is not None and only[1] is not None:
+        return {only[0]: only[1]}
+    for a in left:
+        for b in right:
+            if a.key is not None and a.key == b.key:
+                return {a.name: b.name}
+    named = only[0] or only[1]
+    raise PairingError(f"no request of the other dump has the prompt of {named!r}")
+
+
+def trace_pairs(baseline: Arm, candidate: Arm, pairing: Pairing) -> tuple[PairTrace, ...]:
+    """Judges every pair; a request that only filled another's cache is judged once."""
+    primary = {
+        pair.candidate.request for pair in pairing.pairs if pair.kind is not PairKind.PREFIX
+    }
+    lines = {
+        pair.candidate.request: trace_line(
+            candidate.dump, candidate.index, pair.candidate.request, pair.comparable
+        )
+        for pair in pairing.pairs
+    }
+    covered = {
+        part.request
+        for request in primary
+        for part in lines[request].parts[:-1]
+        if part.stop >= _length(candidate, part.request)
+    }
+    found = []
+    for pair in pairing.pairs:
+        request = pair.candidate.request
+        if pair.kind is PairKind.PREFIX and request in covered:
+            continue
+        base = trace_line(baseline.dump, baseline.index, pair.baseline.request, pair.comparable)
+        tracer = Tracer((base, baseline.store), (lines[request], candidate.store), pair.comparable)
+        found.append(PairTrace(pair, tracer.run(), _own_from(lines[request], primary)))
+    return tuple(found)
+
+
+def _length(arm: Arm, request: int) -> int:
+    """Positions that a request read or computed."""
+    return len(arm.dump.chain(request)[0])
+
+
+def _own_from(line: Line, primary: set[int]) -> int:
+    judged = [part.stop for part in line.parts[:-1] if part.request in primary]
+    return max(judged, default=0)

@@ -1,0 +1,224 @@
+"""One origin in full: both sides of its first cell, why it is there, and what was ruled out."""
+
+import numpy as np
+
+from layerdiff import flow
+from layerdiff.causes import Ruling, judge
+from layerdiff.compare import State
+from layerdiff.facts import OriginFacts
+from layerdiff.model import (
+    Evidence,
+    KernelPair,
+    KernelSide,
+    Origin,
+    ReachOut,
+    RuledOut,
+    Severity,
+    Where,
+)
+from layerdiff.site_graph import is_relay
+from layerdiff.trace import site_eps
+from layerdiff.vocabulary import (
+    Cause,
+    Confidence,
+    Level,
+    Moment,
+    OriginKind,
+    Phase,
+    Role,
+    SizeClass,
+    TensorKind,
+)
+
+
+def describe(facts: OriginFacts) -> Origin:
+    """The origin as the report shows it; its rank is set by whoever orders them."""
+    find, site = facts.find, facts.site
+    rulings = judge(facts)
+    fitting = [ruling for ruling in rulings if ruling.fits]
+    cause = fitting[0].cause if fitting else Cause.UNKNOWN
+    kernel = _kernels(facts)
+    return Origin(
+        rank=0,
+        request_id=_request_name(facts),
+        role=site.role.word,
+        layer_index=site.layer_index,
+        layer_kind=site.layer_kind,
+        site=site.name,
+        tensor=site.kind.word,
+        moment=None if find.moment is Moment.COMPUTED and not _cached(facts) else find.moment.word,
+        position=find.position,
+        positions=len(find.positions),
+        level=Level.JUMP if find.jump else Level.BITS,
+        origin_kind=origin_kind(facts),
+        cause=cause,
+        also=tuple(ruling.cause for ruling in fitting[1:]),
+        confidence=Confidence.CONSISTENT
+        if fitting and _writer_known(facts)
+        else Confidence.SUSPECTED,
+        kernel=kernel,
+        evidence=tuple(_evidence(facts, kernel, fitting)),
+        ruled_out=tuple(RuledOut(r.cause, r.because) for r in rulings if not r.fits),
+        severity=_severity(facts),
+        reach=_reach(facts),
+        next_step=_next_step(facts, cause),
+        digests=(_hex(facts, 0), _hex(facts, 1)),
+    )
+
+
+def _cached(facts: OriginFacts) -> bool:
+    return facts.site.kind.is_state or facts.site.kind.is_kv
+
+
+def origin_kind(facts: OriginFacts) -> OriginKind:
+    """What lies between the inputs that agree and the cell that differs."""
+    site = facts.site
+    if _cached(facts) and (facts.find.breach or facts.find.moment is not Moment.COMPUTED):
+        left_by_kernel = site.kind.is_state and facts.find.moment is Moment.OUT
+        if facts.find.breach or not left_by_kernel:
+            return OriginKind.STATE
+    if not site.inputs and site.role is Role.TARGET and site.layer_index is None:
+        return OriginKind.INPUT
+    if is_relay(site) or _is_sum_of_parts(facts):
+        return OriginKind.GLUE
+    return OriginKind.KERNEL
+
+
+def _is_sum_of_parts(facts: OriginFacts) -> bool:
+    """A layer's output, all of whose parts were observed: only glue lies between."""
+    if facts.site.kind is not TensorKind.HIDDEN:
+        return False
+    module = facts.site.name.removesuffix(":out")
+    names = [facts.lines[1].dump.sites[i].name for i in facts.site.inputs]
+    return len(names) > 1 and f"{module}:in" in names
+
+
+def _request_name(facts: OriginFacts) -> str:
+    where = _where(facts, 1)
+    return where.request_id if where else facts.lines[1].dump.requests[facts.lines[1].request].name
+
+
+def _where(facts: OriginFacts, side: int) -> Where | None:
+    """The pass in which one arm made or saw the cell."""
+    index = facts.pass_of(side)
+    if index is None:
+        return None
+    line, dump = facts.lines[side], facts.lines[side].dump
+    pass_ = dump.passes[index]
+    spans = dump.rowset(int(pass_["rowset"]))
+    members = {part.request for part in line.parts}
+    for span in spans:
+        if int(span["request"]) in members:
+            return Where(
+                dump.requests[int(span["request"])].name,
+                index,
+                Phase(int(pass_["phase"])).word,
+                int(span["start"]),
+                int(span["stop"]),
+            )
+    name = dump.requests[line.request].name
+    return Where(name, index, "between passes", facts.find.position, facts.find.position)
+
+
+def _kernels(facts: OriginFacts) -> KernelPair:
+    sides: list[KernelSide | None] = []
+    source = None
+    for side in (0, 1):
+        kernel, where = facts.kernel(side), _where(facts, side)
+        if kernel is None and where is None:
+            sides.append(None)
+            continue
+        known = dict(kernel.facts) if kernel else {}
+        if where is not None:
+            known |= {"T_q": where.stop - where.start, "T_kv": where.stop}
+        sides.append(KernelSide(kernel.name if kernel else "", known, where))
+        source = (kernel.source or None) if kernel and side else source
+    return KernelPair(sides[0], sides[1], source)
+
+
+def _evidence(facts: OriginFacts, kernel: KernelPair, fitting: list[Ruling]) -> list[Evidence]:
+    find, trace = facts.find, facts.trace
+    found = [Evidence(ruling.because, True) for ruling in fitting]
+    names = [trace.candidate.dump.sites[i].name for i in facts.site.inputs]
+    if find.breach and not fitting:
+        found.append(
+            Evidence("the bits are not those that the same arm last saw of this value", True)
+        )
+    elif find.breach:
+        pass
+    elif find.bits and names:
+        found.append(Evidence(f"every input agrees: {', '.join(names)}", True))
+    elif find.bits:
+        found.append(Evidence("nothing observed comes before it", True))
+    else:
+        found.append(
+            Evidence(
+                f"inputs differ already, by at most {find.incoming:.1e}; here the difference is "
+                f"{find.relative:.1e}",
+                True,
+            )
+        )
+    chunks = [side.where for side in (kernel.baseline, kernel.candidate) if side and side.where]
+    if len(chunks) == 2:
+        same = (chunks[0].start, chunks[0].stop) == (chunks[1].start, chunks[1].stop)
+        found.append(Evidence("both arms ran the same chunk", same))
+    if trace.candidate.unobserved:
+        found.append(Evidence("the writer of the cached prefix was recorded", False))
+    return found
+
+
+def _writer_known(facts: OriginFacts) -> bool:
+    return not facts.trace.candidate.unobserved or facts.find.position >= (
+        facts.trace.candidate.unobserved
+    )
+
+
+def _severity(facts: OriginFacts) -> Severity:
+    relative, incoming = facts.find.relative, facts.find.incoming
+    if np.isnan(relative):
+        return Severity(None, None, SizeClass.UNKNOWN)
+    size = SizeClass.JUMP if facts.find.jump else SizeClass.ROUNDING
+    return Severity(relative, None if np.isnan(incoming) else incoming, size)
+
+
+def is_rounding(facts: OriginFacts) -> bool:
+    """Whether an origin is no larger than its dtype's rounding can make it."""
+    floor = site_eps(facts.lines[1].dump, facts.site) / 8
+    return facts.find.relative <= flow.JUMP_RATIO * floor
+
+
+def _reach(facts: OriginFacts) -> ReachOut:
+    """What differs at or after the origin's position in sites that come after it."""
+    trace, find = facts.trace, facts.find
+    depth = {site.index: at for at, site in enumerate(trace.order)}
+    cells, layers, logits = 0, set(), False
+    for column in trace.columns.values():
+        if depth[column.site.index] < depth[facts.site.index]:
+            continue
+        count = int((column.diff.state[find.position :] == State.DIFFERS).sum())
+        if count:
+            cells += count
+            if column.site.layer_index is not None:
+                layers.add(column.site.layer_index)
+            logits |= column.site.kind is TensorKind.LOGITS
+    return ReachOut(cells, tuple(sorted(layers)), logits, None)
+
+
+def _next_step(facts: OriginFacts, cause: Cause) -> str:
+    if facts.trace.candidate.unobserved and _cached(facts):
+        return "record the passes that filled the cache too: the warm arm begins with an empty one"
+    if cause is not Cause.UNKNOWN:
+        return "look at what runs between the writing of this value and its reading"
+    if origin_kind(facts) is OriginKind.GLUE:
+        return f"look at the code between {facts.site.name} and what comes before it"
+    return (
+        "compare cold-split (the same chunks without reuse) with warm: equal bits clear the "
+        "cache's plumbing and leave the kernel at these shapes"
+    )
+
+
+def _hex(facts: OriginFacts, side: int) -> str | None:
+    digests = facts.digests(side)
+    if digests is None:
+        return None
+    return " ".join(f"{int(value):016x}" for value in digests)

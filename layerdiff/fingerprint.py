@@ -1,0 +1,42 @@
+"""Whether two dumps come from the same model."""
+
+from typing import Any
+
+from layerdiff.errors import PairingError
+from layerdiff.format.reader import Dump
+
+
+def model_facts(dump: Dump) -> dict[str, Any]:
+    """What the header says of the model; empty when it says nothing."""
+    facts = dump.header.get("model")
+    return facts if isinstance(facts, dict) else {}
+
+
+def same_architecture(baseline: Dump, candidate: Dump) -> None:
+    """Checks that both dumps hold the same kind of model.
+
+    Raises:
+        PairingError: They do not, so that no cell of one belongs to a cell of the other.
+    """
+    ours, theirs = model_facts(candidate), model_facts(baseline)
+    for fact, words in (("class", "model class"), ("architecture", "configuration")):
+        if fact in ours and fact in theirs and ours[fact] != theirs[fact]:
+            raise PairingError(
+                f"another architecture: the {words} is {theirs[fact]} in {baseline.path} and "
+                f"{ours[fact]} in {candidate.path}"
+            )
+    names = {site.name for site in baseline.sites}
+    if names and candidate.sites and not any(site.name in names for site in candidate.sites):
+        raise PairingError(
+            f"another architecture: {baseline.path} and {candidate.path} have no site in common "
+            f"({baseline.sites[0].name} and {candidate.sites[0].name} are their first)"
+        )
+
+
+def weights_mismatch(baseline: Dump, candidate: Dump) -> str | None:
+    """What differs between the weights, or None where they agree or are not known."""
+    ours, theirs = model_facts(candidate), model_facts(baseline)
+    for fact in ("weights", "adapter", "dtype"):
+        if ours.get(fact) != theirs.get(fact) and fact in ours and fact in theirs:
+            return f"{fact} differ: {theirs[fact]} in the baseline, {ours[fact]} in the candidate"
+    return None

@@ -1,0 +1,72 @@
+"""What a reader hands out where a row of a table holds text: plain frozen records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from layerdiff.vocabulary import EventKind, Reach, Role, TensorKind
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt and all that is generated for it."""
+
+    index: int
+    name: str
+    pass_index: int
+    """The first pass that belongs to it."""
+    batch_row: int
+    """0-based row of the batch in that pass."""
+    explicit: bool
+    """Whether the user named its bounds."""
+    source: int | None
+    """The request whose cache it took over, if known."""
+    hit: int | None
+    """Positions below its first pass that it did not compute; 0 is cold, None is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where tensors are observed."""
+
+    index: int
+    name: str
+    """Module path and port, such as ``model.layers.3.mlp:out``."""
+    layer_index: int | None
+    """0-based decoder block; None outside any."""
+    layer_kind: str
+    """Such as ``full attention``; empty outside a layer or when unknown."""
+    role: Role
+    kind: TensorKind
+    reach: Reach
+    inputs: tuple[int, ...]
+    """Indices of the sites that it directly depends on inside one pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The function that computed a tensor, and its launch facts."""
+
+    index: int
+    name: str
+    facts: Mapping[str, object]
+    source: str
+    """Such as ``modeling_qwen3_next.py:660``; empty when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to a cache, a request or the recording; None where it does not apply."""
+
+    index: int
+    pass_index: int
+    kind: EventKind
+    request: int | None
+    site: int | None
+    source_request: int | None
+    source_pass: int | None
+    start: int | None
+    """First position, 0-based."""
+    stop: int | None
+    """Position after the last."""
+    value: int | None
+    text: str

@@ -1,0 +1,102 @@
+"""Judges mixers that carry a state from row to row: recurrent kernels and short convolutions.
+
+Inside a pass the state is hidden in the kernel, so a row counts as reached by every earlier row of
+its pass that differs. Between passes the state is observed: as left, and as read.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from layerdiff import flow as flows
+from layerdiff.compare import ColumnDiff, State
+from layerdiff.flow import Flow
+from layerdiff.format.reader import Site
+from layerdiff.vocabulary import Moment
+
+if TYPE_CHECKING:
+    from layerdiff.trace import Tracer
+
+
+class _StateWalk:
+    """One state of a mixer, followed from pass to pass."""
+
+    def __init__(self, tracer: "Tracer", site: Site) -> None:
+        self.site = site
+        self.current = flows.nothing(1)
+        self.diffs: dict[Moment, ColumnDiff] = {}
+        self.into = {moment: flows.nothing(tracer.size) for moment in (Moment.IN, Moment.OUT)}
+        self.changed = {m: tracer.changed(site, m) for m in (Moment.IN, Moment.OUT)}
+        for moment in (Moment.IN, Moment.OUT):
+            self.diffs[moment] = tracer.with_breaches(
+                site, moment, tracer.cand.looks(site, moment)
+            )
+
+    @property
+    def clean(self) -> bool:
+        return all(diff.clean for diff in self.diffs.values()) and not any(
+            changed.any() for changed in self.changed.values()
+        )
+
+    def read(self, position: int) -> None:
+        """A pass begins at *position* and reads the state."""
+        if position == 0:
+            self.current = flows.nothing(1)
+        self._observe(Moment.IN, position)
+
+    def leave(self, position: int, incoming: Flow) -> None:
+        """A pass that *incoming* came into ends at *position* and leaves the state."""
+        self.current = incoming
+        self._observe(Moment.OUT, position)
+
+    def _observe(self, moment: Moment, position: int) -> None:
+        into, diff = self.into[moment], self.diffs[moment]
+        if position >= len(into.bad):
+            return
+        into.bad[position] |= self.current.bad[0]
+        into.size[position] = np.fmax(into.size[position], self.current.size[0])
+        if diff.state[position] in (State.AGREES, State.DIFFERS):
+            bad = diff.state[position] == State.DIFFERS
+            self.current = Flow(np.array([bad]), diff.relative[position : position + 1])
+
+
+def judge_mixer(tracer: "Tracer", site: Site) -> None:
+    """Judges a mixer's rows and the states that it reads and leaves."""
+    states = [
+        _StateWalk(tracer, tracer.cand.dump.sites[index])
+        for index in site.inputs
+        if tracer.cand.dump.sites[index].kind.is_state
+    ]
+    hidden = tracer.incoming(site, running=False)
+    rows = tracer.compare(
+        site, tracer.cand.rows(site.index, Moment.COMPUTED), tracer.baseline_rows(site)
+    )
+    incoming = flows.nothing(tracer.size)
+    if not (hidden.clean and rows.clean and all(state.clean for state in states)):
+        _walk(tracer, states, hidden, rows, incoming)
+    tracer.judge(site, Moment.COMPUTED, rows, incoming)
+    tracer.trace.flows[site.index] = flows.onward(rows, incoming)
+    for state in states:
+        for moment, diff in state.diffs.items():
+            tracer.judge(state.site, moment, diff, state.into[moment], state.changed[moment])
+
+
+def _walk(
+    tracer: "Tracer", states: list[_StateWalk], hidden: Flow, rows: ColumnDiff, incoming: Flow
+) -> None:
+    """Fills *incoming* and the states' own, pass by pass."""
+    for start, stop in zip(tracer.steps.start, tracer.steps.stop, strict=True):
+        start, stop = int(start), min(int(stop), tracer.size)
+        if start >= stop:
+            continue
+        for state in states:
+            state.read(start)
+        read = flows.merge(flows.nothing(1), *(state.current for state in states))
+        ran = hidden.slice(start, stop).running()
+        own = Flow(rows.differs[start:stop], rows.relative[start:stop])
+        reached = flows.merge(ran, own.before(), read)
+        incoming.bad[start:stop] |= reached.bad
+        incoming.size[start:stop] = np.fmax(incoming.size[start:stop], reached.size)
+        left = flows.merge(ran.worst(), own.worst(), read)
+        for state in states:
+            state.leave(stop, left)

@@ -1,0 +1,314 @@
+"""Follows differences through one pair of lines, site by site and pass by pass.
+
+Each site is judged by its direct inputs alone, so a difference that healed on the way hides
+nothing, and several independent causes come out as several origins.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layerdiff import flow as flows
+from layerdiff.compare import ColumnDiff, State, compare_column
+from layerdiff.custody import Breaches, follow_custody
+from layerdiff.digest_store import DigestStore
+from layerdiff.flow import Flow
+from layerdiff.format.reader import Dump, Site
+from layerdiff.lineage import Line, Steps, line_steps
+from layerdiff.recurrent import judge_mixer
+from layerdiff.segments import Segments, join
+from layerdiff.site_graph import in_order
+from layerdiff.vocabulary import Mark, Moment, Reach
+
+EPS = {
+    "float64": 2.0**-52,
+    "float32": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float8_e4m3fn": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
+}
+"""Machine epsilon by dtype name; other dtypes are exact and count as float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One site at one moment, compared and judged, over all positions."""
+
+    site: Site
+    moment: Moment
+    diff: ColumnDiff
+    mark: NDArray[np.uint8]
+    """A Mark for each position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """Cells of one column and pass that are origins, the first one standing for all."""
+
+    site: Site
+    moment: Moment
+    positions: NDArray[np.int64]
+    jump: bool
+    breach: bool
+    """The value is not what the same arm left there."""
+    bits: bool
+    """Nothing that comes in differs."""
+    relative: float
+    incoming: float
+
+    @property
+    def position(self) -> int:
+        """The first of the positions."""
+        return int(self.positions[0])
+
+
+@dataclass(slots=True)
+class Trace:
+    """A pair of lines, judged."""
+
+    baseline: Line
+    candidate: Line
+    columns: dict[tuple[int, Moment], Column] = field(default_factory=dict)
+    """By the candidate's site index and the moment."""
+    finds: list[Find] = field(default_factory=list)
+    flows: dict[int, Flow] = field(default_factory=dict)
+    breaches: dict[int, Breaches] = field(default_factory=dict)
+    order: tuple[Site, ...] = ()
+    steps: Steps | None = None
+
+
+class Tracer:
+    """Judges one pair of lines."""
+
+    def __init__(
+        self,
+        baseline: tuple[Line, DigestStore],
+        candidate: tuple[Line, DigestStore],
+        comparable: int,
+    ) -> None:
+        self.base, self.base_store = baseline
+        self.cand, self.cand_store = candidate
+        self.size = comparable + 1
+        self.steps = line_steps(self.cand)
+        self.base_sites = {(site.name, site.role): site for site in self.base.dump.sites}
+        self.trace = Trace(self.base, self.cand, steps=self.steps)
+        self.reads: dict[int, ColumnDiff] = {}
+        self.maker = np.full(self.size + 1, -1, np.int64)
+        """The pass that made each position; -1 where none did."""
+        for start, stop, index in zip(
+            self.steps.start, self.steps.stop, self.steps.pass_index, strict=True
+        ):
+            self.maker[int(start) : int(stop)] = index
+
+    def run(self) -> Trace:
+        """Judges every site in order."""
+        self.trace.order = in_order(self.cand.dump)
+        for site in self.trace.order:
+            if site.kind.is_state:
+                self._cached(site)
+            elif site.kind.is_kv:
+                self._cached(site)
+                self._rows(site, self.incoming(site))
+                self._looks(site)
+            elif site.reach is Reach.STATE:
+                judge_mixer(self, site)
+            else:
+                self._rows(site, self.incoming(site))
+        return self.trace
+
+    # -- what comes in -------------------------------------------------------------------------
+
+    def incoming(self, site: Site, *, running: bool = True) -> Flow:
+        """What the direct inputs of a site hand on, at each position.
+
+        Args:
+            running: Whether a site that looks back gathers all earlier positions of its inputs.
+        """
+        inputs = [self.cand.dump.sites[index] for index in site.inputs]
+        cached = [other for other in inputs if other.kind.is_kv]
+        found = [flows.nothing(self.size)]
+        for other in inputs:
+            handed = self.trace.flows.get(other.index, found[0])
+            if other.kind.is_kv:
+                handed = self._as_read(other, handed)
+            elif running and site.reach is not Reach.ROW and not cached:
+                handed = handed.running()
+            found.append(handed)
+        return flows.merge(*found)
+
+    def _as_read(self, site: Site, computed: Flow) -> Flow:
+        """What the rows of a cache bring to each position that attends to them."""
+        read = self.reads.get(site.index)
+        if read is None or (read.clean and computed.clean):
+            return computed.running()
+        result = computed.running()
+        base = computed
+        for start, diff in self._reads_by_pass(site):
+            base = flows.overlay(base, diff)
+            ran = base.running()
+            result.bad[start:] = ran.bad[start:]
+            result.size[start:] = ran.size[start:]
+        return result
+
+    def _reads_by_pass(self, site: Site) -> list[tuple[int, ColumnDiff]]:
+        """Reads of a cache that were hashed, with the first position that each read serves."""
+        found = []
+        runs = self.cand.looks(site, Moment.IN)
+        passes = self.cand.dump.observations["pass_index"][runs.observation].astype(np.int64)
+        for index in np.unique(passes):
+            step = np.flatnonzero(self.steps.pass_index == index)
+            if len(step):
+                chosen = runs.take(np.flatnonzero(passes == index))
+                start = int(self.steps.start[step].min())
+                found.append((start, self.with_breaches(site, Moment.IN, chosen)))
+        return sorted(found, key=lambda item: item[0])
+
+    # -- columns -------------------------------------------------------------------------------
+
+    def _rows(self, site: Site, incoming: Flow) -> None:
+        """A column of rows as computed."""
+        ours = self.cand.rows(site.index, Moment.COMPUTED)
+        diff = self.compare(site, ours, self.baseline_rows(site))
+        self.judge(site, Moment.COMPUTED, diff, incoming)
+        self.trace.flows[site.index] = flows.onward(diff, incoming)
+
+    def _looks(self, site: Site) -> None:
+        """What a cache held when it was read, and at the end."""
+        computed = self.trace.flows[site.index]
+        for moment in (Moment.IN, Moment.OUT):
+            runs = self.cand.looks(site, moment)
+            if not len(runs):
+                continue
+            diff = self.with_breaches(site, moment, runs)
+            incoming = computed
+            if moment is Moment.IN:
+                self.reads[site.index] = diff
+            elif site.index in self.reads:
+                incoming = flows.overlay(computed, self.reads[site.index])
+            self.judge(site, moment, diff, incoming, self.changed(site, moment))
+
+    def _cached(self, site: Site) -> None:
+        self.trace.breaches[site.index] = follow_custody(
+            self.cand, self.cand_store, site, self.steps
+        )
+
+    def changed(self, site: Site, moment: Moment) -> NDArray[np.float32]:
+        return self.trace.breaches[site.index].at(moment, self.size)
+
+    def with_breaches(self, site: Site, moment: Moment, runs: Segments) -> ColumnDiff:
+        """Compares looks with the baseline; where it has nothing, with what the arm left there."""
+        diff = self.compare(site, runs, self.baseline_rows(site))
+        changed = self.changed(site, moment)
+        alone = (diff.state == State.CANDIDATE_ONLY) & (changed > 0)
+        diff.state[alone] = State.DIFFERS
+        diff.relative[alone] = changed[alone]
+        return diff
+
+    def compare(self, site: Site, ours: Segments, theirs: Segments) -> ColumnDiff:
+        return compare_column(
+            (self.base_store, theirs.clip(0, self.limit(site))),
+            (self.cand_store, ours.clip(0, self.limit(site))),
+            self.size,
+        )
+
+    def limit(self, site: Site) -> int:
+        """Positions of a site that hold the same tokens in both arms."""
+        return self.size if site.kind.is_state else self.size - 1
+
+    def baseline_rows(self, site: Site) -> Segments:
+        """The baseline's side of a column: of a cache, whatever it showed of it."""
+        twin = self.base_sites.get((site.name, site.role))
+        if twin is None:
+            return self.base.index.segments.take(slice(0, 0))
+        if site.kind.is_state:
+            return join([self.base.looks(twin, m) for m in (Moment.OUT, Moment.IN)])
+        computed = self.base.rows(twin.index, Moment.COMPUTED)
+        if not site.kind.is_kv or not self.base.unobserved:
+            return computed
+        found = self.base.looks(twin, Moment.IN).clip(0, self.base.unobserved)
+        return join([computed, found])
+
+    # -- judging -------------------------------------------------------------------------------
+
+    def judge(
+        self,
+        site: Site,
+        moment: Moment,
+        diff: ColumnDiff,
+        incoming: Flow,
+        changed: NDArray[np.float32] | None = None,
+    ) -> None:
+        """Marks a column and keeps its origins."""
+        mark = _PLAIN[diff.state]
+        out = Flow(diff.differs, diff.relative)
+        broken = (changed > 0) if changed is not None else np.zeros(self.size, bool)
+        if not out.clean or not incoming.clean or broken.any():
+            mark[(diff.state == State.AGREES) & incoming.bad] = Mark.HEALED
+            mark[out.bad] = Mark.INHERITED
+            bits = (out.bad & ~incoming.bad) | broken
+            jump = flows.jumps(out, incoming, self._eps(site))
+            if changed is not None:
+                jump |= broken & (changed > flows.JUMP_RATIO * self._eps(site) / 8)
+            mark[bits | jump] = Mark.ORIGIN
+            self._keep(site, moment, bits, jump, broken, out, incoming, changed)
+        self.trace.columns[site.index, moment] = Column(site, moment, diff, mark)
+
+    def _keep(
+        self,
+        site: Site,
+        moment: Moment,
+        bits: NDArray[np.bool_],
+        jump: NDArray[np.bool_],
+        broken: NDArray[np.bool_],
+        out: Flow,
+        incoming: Flow,
+        changed: NDArray[np.float32] | None,
+    ) -> None:
+        for group in (broken, bits & ~broken & jump, bits & ~broken & ~jump, jump & ~bits):
+            found = np.flatnonzero(group)
+            for positions in self._by_pass(found, state=site.kind.is_state):
+                first = int(positions[0])
+                size = float(out.size[first])
+                if changed is not None and broken[first]:
+                    size = float(changed[first])
+                self.trace.finds.append(
+                    Find(
+                        site,
+                        moment,
+                        positions,
+                        bool(jump[first]),
+                        bool(broken[first]),
+                        bool(bits[first]),
+                        size,
+                        float(incoming.size[first]),
+                    )
+                )
+
+    def _by_pass(self, positions: NDArray[np.int64], *, state: bool) -> list[NDArray[np.int64]]:
+        """Splits positions by the pass that made them; what no pass made stays together."""
+        if not len(positions):
+            return []
+        owner = self.maker[positions - state]
+        cuts = np.flatnonzero(np.diff(owner)) + 1
+        return list(np.split(positions, cuts))
+
+    def _eps(self, site: Site) -> float:
+        return site_eps(self.cand.dump, site)
+
+
+_PLAIN = np.array(
+    [Mark.ABSENT, Mark.UNPAIRED, Mark.CARRIED, Mark.UNPAIRED, Mark.AGREES, Mark.INHERITED],
+    np.uint8,
+)
+
+
+def site_eps(dump: Dump, site: Site) -> float:
+    """Machine epsilon of the dtype that a site was seen in."""
+    hashed = dump.observations["rows"] > 0
+    here = np.flatnonzero(hashed & (dump.observations["site"] == site.index))
+    if not len(here):
+        return EPS["float32"]
+    name = dump.dtype_name(int(here[0]))
+    return EPS.get(name, EPS["float32"])

@@ -1,0 +1,1 @@
+"""Sample models and cases: what layerdiff is shown on, and tested with."""

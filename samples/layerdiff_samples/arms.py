@@ -1,0 +1,62 @@
+"""The arms of the prefix experiment: one prompt computed cold, split, repeated and reused."""
+
+import copy
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from layerdiff_hooks import record
+
+Chunks = list[tuple[int, int]]
+
+
+def run_chunks(model: nn.Module, tokens: torch.Tensor, chunks: Chunks) -> object:
+    """One forward pass for each chunk of the prompt on one cache; returns the cache."""
+    cache = None
+    for start, stop in chunks:
+        cache = forward(model, tokens[:, start:stop], cache)
+    return cache
+
+
+def forward(model: nn.Module, tokens: torch.Tensor, cache: object) -> object:
+    """One pass on a cache, which newer transformers call ``cache``; returns the cache."""
+    name = "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
+    return getattr(model(tokens, **{name: cache}, use_cache=True), name)
+
+
+def cold(model: nn.Module, tokens: torch.Tensor, path: Path, arm: str = "cold") -> None:
+    """The whole prompt in one pass."""
+    with record(model, path, arm=arm) as recorder, recorder.request("r1", tokens):
+        run_chunks(model, tokens, [(0, tokens.shape[1])])
+
+
+def cold_split(model: nn.Module, tokens: torch.Tensor, prefix: int, path: Path) -> None:
+    """The warm arm's chunks, one after the other, without reuse."""
+    with record(model, path, arm="cold-split") as recorder, recorder.request("r1", tokens):
+        run_chunks(model, tokens, [(0, prefix), (prefix, tokens.shape[1])])
+
+
+def warm(
+    model: nn.Module,
+    tokens: torch.Tensor,
+    prefix: int,
+    path: Path,
+    arm: str = "warm",
+    between: Callable[[object], None] | None = None,
+) -> None:
+    """One request fills a cache, another takes a copy of it over and computes the rest.
+
+    Args:
+        between: What happens to the copy before it is reused.
+    """
+    with record(model, path, arm=arm) as recorder:
+        with recorder.request("fill", tokens[:, :prefix]):
+            cache = run_chunks(model, tokens, [(0, prefix)])
+        reused = copy.deepcopy(cache)
+        if between is not None:
+            between(reused)
+        with recorder.request("r1", tokens):
+            forward(model, tokens[:, prefix:], reused)
