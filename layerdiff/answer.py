@@ -11,7 +11,7 @@ from layerdiff.coverage import count_coverage
 from layerdiff.describe import describe
 from layerdiff.facts import OriginFacts
 from layerdiff.fingerprint import weights_mismatch
-from layerdiff.mismatch import request_origin, weights_origin
+from layerdiff.mismatch import length_origin, request_origin, weights_origin
 from layerdiff.model import Coverage, Origin, Report, Side
 from layerdiff.pairing import Pairing
 from layerdiff.trace import Find, Trace
@@ -39,8 +39,10 @@ def build_report(
     weights = weights_mismatch(baseline.dump, candidate.dump)
     if weights:
         first.append(weights_origin(pairing.pairs[0].candidate.name, weights))
+    last = [origin for pair in pairs if (origin := length_origin(pair))]
     origins = tuple(
-        replace(origin, rank=rank) for rank, origin in enumerate([*first, *described], start=1)
+        replace(origin, rank=rank)
+        for rank, origin in enumerate([*first, *described, *last], start=1)
     )
     causes = tuple(arm_causes(baseline.dump, candidate.dump, pairing))
     coverage = _coverage(baseline, candidate, pairing, pairs)
@@ -160,7 +162,7 @@ def _odd_arms(baseline: "Arm", candidate: "Arm", coverage: Coverage) -> list[str
             found.append(f"the {name} dump was not closed")
     if coverage.not_comparable:
         found.append(
-            f"{coverage.not_comparable} cells lie behind a generated token that flipped and are "
+            f"{coverage.not_comparable} cells lie behind the first token that differs and are "
             "not comparable"
         )
     return found

@@ -1,4 +1,4 @@
-"""The command line: finds the subcommand, runs it, turns errors into one line and an exit status."""
+"""The command line: finds the subcommand, runs it, turns errors into a line and a status."""
 
 import argparse
 import contextlib

@@ -1,6 +1,7 @@
 """Two dumps compared: pairing, then every pair traced, then the answer."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from layerdiff.answer import build_report
 from layerdiff.digest_store import DigestStore
@@ -11,6 +12,7 @@ from layerdiff.lineage import Line, trace_line
 from layerdiff.model import Report
 from layerdiff.pairing import Pair, Pairing, PairKind, pair_requests, prompts
 from layerdiff.segments import SegmentIndex, index_segments
+from layerdiff.shifted import find_shifted
 from layerdiff.trace import Trace, Tracer
 
 
@@ -66,8 +68,10 @@ def compare_dumps(
     same_architecture(baseline, candidate)
     if only != (None, None) and not forced:
         forced = _named_pair(baseline, candidate, only)
-    pairing = pair_requests(prompts(baseline), prompts(candidate), forced)
     arms = (open_arm(baseline), open_arm(candidate))
+    pairing = pair_requests(
+        prompts(baseline), prompts(candidate), forced, partial(find_shifted, *arms)
+    )
     traces = trace_pairs(arms[0], arms[1], pairing)
     report = build_report(arms[0], arms[1], pairing, traces)
     return Comparison(arms[0], arms[1], pairing, traces, report)

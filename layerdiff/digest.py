@@ -71,7 +71,7 @@ def finalise(digests: Digests, key: bytes | None) -> Digests:
 
 
 def row_digests(
-    rows: npt.NDArray[np.uint8],
+    rows: npt.NDArray[np.integer[Any]],
     dtype: str,
     shape: tuple[int, ...],
     key: bytes | None = None,
@@ -79,7 +79,8 @@ def row_digests(
     """One digest per row.
 
     Args:
-        rows: u1 [n, nbytes], each row C-contiguous; nbytes may be 0.
+        rows: the rows' bytes, C-contiguous: u1 [n, nbytes], or wider integers [n, words] in
+            little-endian order; rows may be empty.
         dtype: torch's name without ``torch.``, such as ``bfloat16``.
         shape: the shape of one row, such as ``(2, 16)``.
         key: what `derive_key` gave.
@@ -87,18 +88,21 @@ def row_digests(
     Returns:
         u8 [n].
     """
-    if rows.size:
+    salt = row_salt(dtype, shape)
+    if len(rows) == 1:
+        digests = np.array([xxh3_64_intdigest(rows.data) ^ salt], np.uint64)
+    elif rows.size:
         digests = np.fromiter(map(xxh3_64_intdigest, rows), np.uint64, len(rows))
+        digests ^= np.uint64(salt)
     else:
-        digests = np.full(len(rows), xxh3_64_intdigest(b""), np.uint64)
-    digests ^= row_salt(dtype, shape)
+        digests = np.full(len(rows), xxh3_64_intdigest(b"") ^ salt, np.uint64)
     return finalise(digests, key)
 
 
 @lru_cache(maxsize=4096)
-def row_salt(dtype: str, shape: tuple[int, ...]) -> np.uint64:
-    """What dtype and row shape add to a row's digest."""
-    return np.uint64(xxh3_64_intdigest(f"{dtype}:{','.join(map(str, shape))}".encode()))
+def row_salt(dtype: str, shape: tuple[int, ...]) -> int:
+    """What dtype and row shape add to a row's digest, by XOR."""
+    return xxh3_64_intdigest(f"{dtype}:{','.join(map(str, shape))}".encode())
 
 
 @lru_cache(maxsize=256)

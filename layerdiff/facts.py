@@ -137,6 +137,13 @@ class OriginFacts:
     def prefix(self, position: int) -> int | None:
         """Digest of the tokens that the candidate's value at *position* should sum up."""
         line = self.lines[1]
-        chain = line.dump.chain(line.request)[1]
+        return self._chain_at(1, line.request, position)
+
+    def prefix_of(self, seen: Seen, position: int) -> int | None:
+        """Digest of the tokens that the request of *seen* has up to *position*."""
+        return self._chain_at(0 if seen.side == "baseline" else 1, seen.request, position)
+
+    def _chain_at(self, side: int, request: int, position: int) -> int | None:
+        chain = self.lines[side].dump.chain(request)[1]
         at = position - (1 if self.site.kind.is_state else 0)
         return int(chain[at]) if 0 <= at < len(chain) else None

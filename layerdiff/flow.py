@@ -88,9 +88,9 @@ def jumps(outgoing: Flow, incoming: Flow, eps: float) -> NDArray[np.bool_]:
     """Where a difference grows far beyond what comes in and beyond rounding.
 
     Args:
-        eps: Machine epsilon of the site's dtype; an eighth of it stands for no difference coming in.
+        eps: Machine epsilon of the site's dtype; an eighth of it stands for nothing coming in.
     """
     floor = np.fmax(np.nan_to_num(incoming.size, nan=np.inf), np.float32(eps / 8))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         grown: NDArray[np.bool_] = outgoing.bad & (outgoing.size > JUMP_RATIO * floor)
     return grown

@@ -6,8 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layerdiff.format.reader import Dump, Site
-from layerdiff.segments import SegmentIndex, Segments, expand, join
+from layerdiff.pairing import common_prefix
+from layerdiff.segments import Cells, SegmentIndex, Segments, expand, join
 from layerdiff.vocabulary import Moment
+
+_DOUBLED = 4
+"""Rows that a cache may hold beyond its writer's tokens and still be told to be its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,43 +135,54 @@ def trace_line(dump: Dump, index: SegmentIndex, request: int, length: int) -> Li
         if source is None or source in seen:
             return Line(dump, index, tuple(reversed(parts)), start)
         seen.add(source)
-        current, stop = source, start
+        shared = common_prefix(dump.chain(source)[1], dump.chain(current)[1])
+        current, stop = source, min(start, shared)
 
 
 def find_source(dump: Dump, index: SegmentIndex, request: int) -> int | None:
-    """Who filled the cache that a request took over: recorded, or recognised by its bits."""
+    """Who filled the cache that a request took over with the tokens that it should hold.
+
+    Recorded, or recognised by its bits. Where the cache was filled under other tokens, the request
+    that computed the right ones is what it should have been.
+    """
     recorded = dump.requests[request].source
-    if recorded is not None:
-        return recorded
     hit = dump.requests[request].hit or 0
     chain = dump.chain(request)[1]
     if hit <= 0 or len(chain) < hit:
-        return None
-    for other in reversed(dump.requests[:request]):
-        theirs = dump.chain(other.index)[1]
-        same_tokens = len(theirs) >= hit and theirs[hit - 1] == chain[hit - 1]
-        if same_tokens and _shares_bits(dump, index, other.index, request, hit):
-            return other.index
-    return None
+        return recorded
+    nearly = [
+        other.index
+        for other in reversed(dump.requests[:request])
+        if common_prefix(dump.chain(other.index)[1], chain) >= max(1, hit - _DOUBLED)
+    ]
+    if recorded in nearly:
+        return recorded
+    if recorded is not None:
+        return nearly[0] if nearly else None
+    return next((other for other in nearly if _shares_bits(dump, index, other, request)), None)
 
 
-def _shares_bits(dump: Dump, index: SegmentIndex, writer: int, reader: int, hit: int) -> bool:
-    """Whether most cached columns that *reader* found hold what *writer* left, at their end."""
+def _shares_bits(dump: Dump, index: SegmentIndex, writer: int, reader: int) -> bool:
+    """Whether most cached columns that *reader* found begin or end as *writer* left them."""
     equal = total = 0
     for site in dump.sites:
         if site.kind.is_state:
-            left, read, at = Moment.OUT, Moment.IN, hit
+            written = expand(index.find(writer, site.index, Moment.OUT))
         elif site.kind.is_kv:
-            left, read, at = Moment.COMPUTED, Moment.IN, hit - 1
+            written = expand(index.find(writer, site.index, Moment.COMPUTED))
         else:
             continue
-        written = expand(index.find(writer, site.index, left).clip(at, at + 1))
-        found = expand(index.find(reader, site.index, read).clip(at, at + 1))
-        if len(written) and len(found) and written.parts[-1] == found.parts[0]:
-            count = int(found.parts[0])
+        found = expand(index.find(reader, site.index, Moment.IN))
+        if len(written) and len(found):
+            at = np.flatnonzero(written.position == found.position[0])
             total += 1
-            equal += np.array_equal(
-                dump.digests(int(written.first[-1]), count),
-                dump.digests(int(found.first[0]), count),
-            )
+            equal += len(at) > 0 and _same_digests(dump, written.take(at[-1:]), found)
     return total > 0 and equal * 2 > total
+
+
+def _same_digests(dump: Dump, a: Cells, b: Cells) -> bool:
+    """Whether the first cells of both hold the same bits."""
+    if a.parts[0] != b.parts[0]:
+        return False
+    first, second = (dump.digests(int(c.first[0]), int(c.parts[0])) for c in (a, b))
+    return bool(np.array_equal(first, second))

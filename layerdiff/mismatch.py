@@ -9,6 +9,7 @@ from layerdiff.model import (
     ReachOut,
     Severity,
 )
+from layerdiff.pairing import PairKind
 from layerdiff.vocabulary import Cause, Confidence, Level, OriginKind, SizeClass
 
 if TYPE_CHECKING:
@@ -44,14 +45,35 @@ def _origin(request: str, tensor: str, position: int, cause: Cause, fact: str) -
 def request_origin(pair: "PairTrace") -> Origin | None:
     """An origin for given tokens that differ, or None where they agree."""
     at = pair.pair.mismatch_at
-    if at is None:
-        return None
     base, cand = pair.pair.baseline, pair.pair.candidate
+    if at is None or pair.pair.kind is PairKind.SHIFTED:
+        return None
     fact = (
         f"the given tokens of {base.name!r} ({base.given}) and {cand.name!r} ({cand.given}) "
         f"differ from position {at} on"
     )
     return _origin(cand.name, "tokens", at, Cause.REQUEST_MISMATCH, fact)
+
+
+def length_origin(pair: "PairTrace") -> Origin | None:
+    """An origin for a token that was repeated, left out, or run again after a whole-prompt hit."""
+    shift, at = pair.pair.shift, pair.pair.comparable
+    cand = pair.pair.candidate
+    line = pair.trace.candidate
+    if shift:
+        what = "are missing" if shift > 0 else "were given twice"
+        fact = (
+            f"from position {at} on the candidate runs the baseline's tokens of position "
+            f"{at + shift}: {abs(shift)} of the cache's rows {what}"
+        )
+        return _origin(cand.name, "tokens", at, Cause.KV_LENGTH, fact)
+    if cand.given and line.hit >= cand.given:
+        fact = (
+            f"the cache held all {cand.given} given tokens and the request went on at position "
+            f"{line.hit}: the last token ran on top of a cache that already held it"
+        )
+        return _origin(cand.name, "tokens", line.hit, Cause.KV_LENGTH, fact)
+    return None
 
 
 def weights_origin(request: str, fact: str) -> Origin:

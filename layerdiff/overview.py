@@ -19,7 +19,8 @@ def points(dump: Dump, glob: str) -> list[str]:
     chosen = [site for site in dump.sites if fnmatchcase(site.name, glob)]
     width = max((len(site.name) for site in chosen), default=0)
     return [
-        f"{site.name:<{width}}  {site.kind.word:<15}  {_layer(site):<28}  {rows[site.index]:,} rows"
+        f"{site.name:<{width}}  {site.kind.word:<15}  {_layer(site):<28}  "
+        f"{rows[site.index]:,} rows"
         for site in chosen
     ]
 

@@ -5,6 +5,7 @@ token, or a generated token that flipped, ends the comparison instead of spoilin
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -21,6 +22,7 @@ class PairKind(Enum):
     PROMPT = "the same given tokens"
     FORCED = "asked for with --pair"
     PREFIX = "its tokens begin the other's prompt"
+    SHIFTED = "the same tokens, shifted from some position on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Pair:
     kind: PairKind
     comparable: int
     """Positions below this hold the same tokens in both."""
+    shift: int = 0
+    """From there on the candidate holds the tokens that the baseline has this much later."""
 
     @property
     def mismatch_at(self) -> int | None:
@@ -56,7 +60,7 @@ class Pair:
         given = min(self.baseline.given, self.candidate.given)
         if self.comparable < given:
             return self.comparable
-        if self.kind is not PairKind.PREFIX and self.baseline.given != self.candidate.given:
+        if self.kind is PairKind.FORCED and self.baseline.given != self.candidate.given:
             return given
         return None
 
@@ -91,12 +95,16 @@ def _prompt(dump: Dump, request: int, name: str) -> Prompt:
 
 
 def pair_requests(
-    baseline: list[Prompt], candidate: list[Prompt], forced: dict[str, str] | None = None
+    baseline: list[Prompt],
+    candidate: list[Prompt],
+    forced: dict[str, str] | None = None,
+    shifted: Callable[[list[Prompt], list[Prompt]], list[Pair]] = lambda _b, _c: [],
 ) -> Pairing:
     """Pairs by what was asked for, then by prompt, then by order.
 
     Args:
         forced: Baseline request name to candidate request name; only these are compared.
+        shifted: Finds pairs among requests without a partner whose tokens are shifted.
 
     Raises:
         PairingError: Nothing can be paired.
@@ -124,6 +132,11 @@ def pair_requests(
                 f"several requests have the prompt of {prompt.name!r}: paired by order "
                 f"with {partner.name!r}"
             )
+    lone = [prompt for prompt in baseline if prompt.request not in taken]
+    matched = {pair.candidate.request for pair in pairs}
+    found = shifted(lone, [prompt for prompt in candidate if prompt.request not in matched])
+    taken |= {pair.baseline.request for pair in found}
+    pairs += found
     if not pairs:
         raise PairingError(_nothing_pairs(baseline, candidate))
     pairs += _prefixes(baseline, candidate, pairs)

@@ -5,8 +5,9 @@ real, imaginary), has the sketch ``(norm, p0, p1, p2, p3)``:
 
 * norm: the Euclidean norm;
 * ``p_k = sum over i of a(i // 97) * r_k(i % 97) * x_i``, projections on signs +1 and -1:
-  ``a(j)`` is the Rudin-Shapiro sequence, -1 where j in binary holds an odd number of (overlapping)
-  pairs 11; ``r_k(l)`` is -1 where bit k of XXH3-64 (seed 0) of l, as 8 little-endian bytes, is set.
+  ``a(j)`` is the Rudin-Shapiro sequence: -1 where j, in binary, holds an odd number of pairs 11,
+  overlapping ones counted; ``r_k(l)`` is -1 where bit k of XXH3-64 (seed 0) of l, as 8
+  little-endian bytes, is set.
 
 97 is a prime, so that what repeats per head or per power of two does not meet itself in one lane,
 and the Rudin-Shapiro sequence neither adds up nor cancels over smooth differences. The signs of a
@@ -17,6 +18,8 @@ on the other rows of a call, and a relative change of 1e-6 shows. Other orders o
 another library or thread count, differ by less than `FLOOR`.
 """
 
+import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -34,56 +37,11 @@ FLOOR: Final = 3e-7
 
 _PROJECTIONS: Final = WIDTH - 1
 _LANES: Final = 97
-_TINY: Final = 1e-30
-"""Below this a float32 sum of squares has lost bits to underflow."""
+_TINY: Final = 1e-15
+"""Below this norm the float32 sum of squares has lost bits to underflow."""
+_NO_ROWS: Final = np.empty(0, np.intp)
 _UNBIASED: Final = 1.1448
 """exp((log 2 - psi(2)) / 2): makes the logarithm of the estimate unbiased for 4 projections."""
-
-
-class Sketcher:
-    """Sketches a number of rows that come in blocks.
-
-    Args:
-        count: rows in all.
-        width: elements of a row; may be 0.
-    """
-
-    def __init__(self, count: int, width: int) -> None:
-        self._squares = np.empty(count, np.float32)
-        self._lanes = np.empty((count, min(width, _LANES)), np.float32)
-        self._signs = _chunk_signs(-(-width // _LANES))
-
-    def add(self, first: int, values: Values) -> None:
-        """Takes rows *first* on: f4 [n, width], each contiguous."""
-        last = first + len(values)
-        squares = self._squares[first:last, None, None]
-        np.matmul(values[:, None, :], values[:, :, None], out=squares)
-        _sum_lanes(values, self._signs, out=self._lanes[first:last])
-
-    def sketches(self) -> Sketches:
-        """All rows' sketches, f4 [count, 5], but for those that `beyond` names."""
-        result = np.empty((len(self._squares), WIDTH), np.float32)
-        np.sqrt(self._squares, out=result[:, 0])
-        lanes = self._lanes.astype(np.float64)
-        result[:, 1:] = np.matmul(lanes, _lane_signs()[: lanes.shape[1]])
-        return result
-
-    def beyond(self) -> npt.NDArray[np.intp]:
-        """The rows that need `sketch_exactly`: their squares leave the range of float32."""
-        squares = self._squares
-        if not squares.size or (squares.min() > _TINY and squares.max() < np.inf):
-            return np.empty(0, np.intp)
-        return np.flatnonzero(~((squares > _TINY) & (squares < np.inf)))
-
-
-def sketch_exactly(values: Values) -> Sketches:
-    """Sketches by way of float64: f4 [n, 5] of f4 [n, width]; not finite where a row is not."""
-    wide = values.astype(np.float64)
-    lanes = np.empty((len(wide), min(wide.shape[1], _LANES)))
-    _sum_lanes(wide, _chunk_signs(-(-wide.shape[1] // _LANES)).astype(np.float64), out=lanes)
-    norms = np.sqrt(np.einsum("ij,ij->i", wide, wide))
-    projections = np.matmul(lanes, _lane_signs()[: lanes.shape[1]])
-    return np.column_stack([norms, projections]).astype(np.float32)
 
 
 def sketch_rows(values: Values) -> Sketches:
@@ -95,44 +53,103 @@ def sketch_rows(values: Values) -> Sketches:
     Returns:
         f4 [n, 5]: norm and 4 projections; not finite where a row is not.
     """
-    sketcher = Sketcher(*values.shape)
-    with np.errstate(all="ignore"):
-        sketcher.add(0, values)
-        sketches = sketcher.sketches()
-        beyond = sketcher.beyond()
-        if beyond.size:
-            sketches[beyond] = sketch_exactly(values[beyond])
+    if len(values) == 1:
+        return _sketch_one(values)
+    sketches, beyond = sketch_blocks([values], len(values))
+    if beyond.size:
+        sketches[beyond] = sketch_exactly(values[beyond])
     return sketches
 
 
-def _sum_lanes(values: npt.NDArray[Any], signs: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
-    """Adds up each row's chunks of 97 elements under the chunks' signs, into *out* [n, lanes]."""
+def sketch_blocks(blocks: Iterable[Values], count: int) -> tuple[Sketches, npt.NDArray[np.intp]]:
+    """Sketches rows that come in blocks, each of which is read before the next is asked for.
+
+    Args:
+        blocks: f4 [n, width], each row contiguous.
+        count: rows in all.
+
+    Returns:
+        f4 [count, 5], and the indices of rows to replace by `sketch_exactly`: their squares leave
+        the range of float32. Where there is none, every row is finite.
+    """
+    sketches = np.empty((count, WIDTH), np.float32)
+    first = 0
+    with np.errstate(all="ignore"):
+        for values in blocks:
+            last = first + len(values)
+            squares = np.matmul(values[:, None, :], values[:, :, None])
+            np.sqrt(squares[:, 0, 0], out=sketches[first:last, 0])
+            sketches[first:last, 1:] = _projections(values)
+            first = last
+    return sketches, _beyond(sketches[:, 0])
+
+
+def sketch_exactly(values: Values) -> Sketches:
+    """Sketches by way of float64: f4 [n, 5] of f4 [n, width]; not finite where a row is not."""
+    with np.errstate(all="ignore"):
+        wide = values.astype(np.float64)
+        norms = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+        return np.column_stack([norms, _projections(wide)]).astype(np.float32)
+
+
+def _sketch_one(values: Values) -> Sketches:
+    """The same bits as `sketch_blocks` gives, in half the calls: decode is made of these."""
+    row = values[0]
+    norm = math.sqrt(np.vdot(row, row))  # vdot alone does not warn of an overflow
+    if not _TINY < norm < np.inf:
+        return sketch_exactly(values)
+    sketch = np.empty((1, WIDTH), np.float32)
+    sketch[0, 0] = norm
+    sketch[:, 1:] = _projections(values)
+    return sketch
+
+
+def _beyond(norms: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
+    """The rows whose sum of squares was not finite, or so small that bits were lost."""
+    if norms.size == 0 or (norms.min() > _TINY and norms.max() < np.inf):
+        return _NO_ROWS
+    return np.flatnonzero(~((norms > _TINY) & (norms < np.inf)))
+
+
+def _projections(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """p0 to p3, not yet rounded: f8 [n, 4]."""
+    lanes = _lane_sums(values).astype(np.float64)
+    projections: npt.NDArray[np.float64] = np.matmul(lanes, _lane_signs(lanes.shape[1]))
+    return projections
+
+
+def _lane_sums(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Each row's chunks of 97 elements, added up under the chunks' signs: [n, lanes]."""
     count, width = values.shape
     chunks, rest = divmod(width, _LANES)
     if not chunks:
-        out[...] = values
-        return
-    whole = width - rest
-    folded = values[:, :whole].reshape(count, chunks, _LANES)
-    np.matmul(signs[None, :chunks], folded, out=out[:, None, :])
+        return values
+    folded = values[:, : width - rest].reshape(count, chunks, _LANES)
+    sums: npt.NDArray[Any] = np.matmul(_chunk_signs(chunks, values.dtype), folded)[:, 0]
     if rest:
-        accumulate = np.add if signs[-1] > 0 else np.subtract
-        accumulate(out[:, :rest], values[:, whole:], out=out[:, :rest])
+        accumulate = np.add if _chunk_sign(chunks) > 0 else np.subtract
+        lanes = sums[:, :rest]
+        accumulate(lanes, values[:, width - rest :], out=lanes)
+    return sums
 
 
-@lru_cache(maxsize=1)
-def _lane_signs() -> npt.NDArray[np.float64]:
-    """r_k(l): f8 [97, 4]."""
-    hashes = [xxh3_64_intdigest(lane.to_bytes(8, "little")) for lane in range(_LANES)]
+@lru_cache(maxsize=_LANES + 1)
+def _lane_signs(lanes: int) -> npt.NDArray[np.float64]:
+    """r_k(l): f8 [lanes, 4]."""
+    hashes = [xxh3_64_intdigest(lane.to_bytes(8, "little")) for lane in range(lanes)]
     bits = [[value >> k & 1 for k in range(_PROJECTIONS)] for value in hashes]
-    return 1.0 - 2.0 * np.array(bits, np.float64)
+    return 1.0 - 2.0 * np.array(bits, np.float64).reshape(lanes, _PROJECTIONS)
 
 
 @lru_cache(maxsize=1024)
-def _chunk_signs(count: int) -> npt.NDArray[np.float32]:
-    """a(j): f4 [count]."""
-    pairs = [(j & j >> 1).bit_count() & 1 for j in range(count)]
-    return (1.0 - 2.0 * np.array(pairs, np.float64)).astype(np.float32)
+def _chunk_signs(chunks: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """a(j) in a float dtype: [1, chunks]."""
+    return np.array([[_chunk_sign(j) for j in range(chunks)]], dtype)
+
+
+def _chunk_sign(j: int) -> int:
+    """a(j)."""
+    return -1 if (j & j >> 1).bit_count() % 2 else 1
 
 
 def distance(baseline: npt.NDArray[Any], candidate: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

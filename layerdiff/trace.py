@@ -266,7 +266,7 @@ class Tracer:
         incoming: Flow,
         changed: NDArray[np.float32] | None,
     ) -> None:
-        for group in (broken, bits & ~broken & jump, bits & ~broken & ~jump, jump & ~bits):
+        for group in (broken, jump & ~broken, bits & ~jump & ~broken):
             found = np.flatnonzero(group)
             for positions in self._by_pass(found, state=site.kind.is_state):
                 first = int(positions[0])

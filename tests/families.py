@@ -12,7 +12,9 @@ import transformers
 VOCABULARY: Final = 64
 """Token ids are below this; 0 is the pad."""
 
-_BASE: Final = {
+_LIBRARY: Final[Any] = transformers
+"""Untyped: the library's own hints do not know all of its configurations' names."""
+_BASE: Final[dict[str, Any]] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 64,
     "intermediate_size": 96,
@@ -23,18 +25,18 @@ _BASE: Final = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-_BARE: Final = {
+_BARE: Final[dict[str, Any]] = {
     name: _BASE[name]
     for name in ("vocab_size", "hidden_size", "pad_token_id", "bos_token_id", "eos_token_id")
 }
-_DELTA: Final = {
+_DELTA: Final[dict[str, Any]] = {
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
     "linear_key_head_dim": 16,
     "linear_value_head_dim": 16,
     "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"],
 }
-_MAMBA: Final = {
+_MAMBA: Final[dict[str, Any]] = {
     "mamba_n_heads": 8,
     "mamba_d_head": 16,
     "mamba_n_groups": 1,
@@ -45,15 +47,15 @@ _MAMBA: Final = {
 }
 
 CONFIGS: Final[dict[str, Callable[[], Any]]] = {
-    "llama": lambda: transformers.LlamaConfig(**_BASE, num_hidden_layers=3),
-    "gemma3": lambda: transformers.Gemma3TextConfig(
+    "llama": lambda: _LIBRARY.LlamaConfig(**_BASE, num_hidden_layers=3),
+    "gemma3": lambda: _LIBRARY.Gemma3TextConfig(
         **_BASE,
         num_hidden_layers=6,
         head_dim=16,
         sliding_window=8,
         layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2,
     ),
-    "qwen3_next": lambda: transformers.Qwen3NextConfig(
+    "qwen3_next": lambda: _LIBRARY.Qwen3NextConfig(
         **_BASE,
         **_DELTA,
         num_hidden_layers=4,
@@ -63,11 +65,11 @@ CONFIGS: Final[dict[str, Callable[[], Any]]] = {
         moe_intermediate_size=32,
         shared_expert_intermediate_size=32,
     ),
-    "qwen3_5": lambda: transformers.Qwen3_5TextConfig(
+    "qwen3_5": lambda: _LIBRARY.Qwen3_5TextConfig(
         **_BASE, **_DELTA, num_hidden_layers=4, head_dim=16
     ),
-    "mamba": lambda: transformers.MambaConfig(**_BARE, num_hidden_layers=3, state_size=8),
-    "mamba2": lambda: transformers.Mamba2Config(
+    "mamba": lambda: _LIBRARY.MambaConfig(**_BARE, num_hidden_layers=3, state_size=8),
+    "mamba2": lambda: _LIBRARY.Mamba2Config(
         **_BARE,
         num_hidden_layers=3,
         state_size=16,
@@ -77,7 +79,7 @@ CONFIGS: Final[dict[str, Callable[[], Any]]] = {
         expand=2,
         chunk_size=16,
     ),
-    "jamba": lambda: transformers.JambaConfig(
+    "jamba": lambda: _LIBRARY.JambaConfig(
         **_BASE,
         num_hidden_layers=4,
         attn_layer_period=2,
@@ -92,13 +94,13 @@ CONFIGS: Final[dict[str, Callable[[], Any]]] = {
         mamba_dt_rank=8,
         use_mamba_kernels=False,
     ),
-    "bamba": lambda: transformers.BambaConfig(
+    "bamba": lambda: _LIBRARY.BambaConfig(
         **_BASE, **_MAMBA, num_hidden_layers=4, attn_layer_indices=[1, 3]
     ),
-    "falcon_h1": lambda: transformers.FalconH1Config(
+    "falcon_h1": lambda: _LIBRARY.FalconH1Config(
         **_BASE, **_MAMBA, num_hidden_layers=3, head_dim=16, mamba_d_ssm=128
     ),
-    "zamba2": lambda: transformers.Zamba2Config(
+    "zamba2": lambda: _LIBRARY.Zamba2Config(
         **{**_BASE, "num_key_value_heads": 4},
         num_hidden_layers=4,
         layers_block_type=["mamba", "hybrid", "mamba", "hybrid"],
@@ -113,7 +115,7 @@ CONFIGS: Final[dict[str, Callable[[], Any]]] = {
         chunk_size=16,
         use_mamba_kernels=False,
     ),
-    "nemotron_h": lambda: transformers.NemotronHConfig(
+    "nemotron_h": lambda: _LIBRARY.NemotronHConfig(
         **_BASE,
         num_hidden_layers=4,
         layers_block_type=["mamba", "attention", "mamba", "mlp"],
@@ -127,7 +129,7 @@ CONFIGS: Final[dict[str, Callable[[], Any]]] = {
         chunk_size=16,
         use_mamba_kernels=False,
     ),
-    "granitemoehybrid": lambda: transformers.GraniteMoeHybridConfig(
+    "granitemoehybrid": lambda: _LIBRARY.GraniteMoeHybridConfig(
         **_BASE,
         **_MAMBA,
         num_hidden_layers=4,
@@ -136,7 +138,7 @@ CONFIGS: Final[dict[str, Callable[[], Any]]] = {
         num_experts_per_tok=1,
         shared_intermediate_size=96,
     ),
-    "lfm2": lambda: transformers.Lfm2Config(
+    "lfm2": lambda: _LIBRARY.Lfm2Config(
         **_BASE,
         num_hidden_layers=4,
         layer_types=["conv", "conv", "full_attention", "conv"],
@@ -147,9 +149,9 @@ CONFIGS: Final[dict[str, Callable[[], Any]]] = {
 
 def build(family: str, dtype: torch.dtype = torch.float32, *, seed: int = 0) -> Any:
     """A model of *family* in evaluation mode with eager attention."""
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(
+    model: Any = transformers.AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
         CONFIGS[family](), attn_implementation="eager"
     )
     generator = torch.Generator().manual_seed(seed + 1)

@@ -100,7 +100,9 @@ class CacheTap:
             return None
         active.cache_layers.add(index)
         part = active.part
-        kernel = self._session.kernel(active, part.module if part else active.trace.layer.module, key)
+        kernel = self._session.kernel(
+            active, part.module if part else active.trace.layer.module, key
+        )
         names = declare_kv(self._session, active, index)
         layer = cache.layers[index] if index < len(cache.layers) else None
         held = kv.layer_length(layer) if kv.is_kv(layer) else 0
@@ -242,13 +244,11 @@ def _observe_state(
     identifier = session.book.declare(site)
     active.group.sites[index, state.port] = name
     after = moment is Moment.OUT
-    lengths = active.group.table.lengths if after else active.before
+    lengths = active.group.table.lengths.tolist() if after else active.before
     if after:
         memory.keep(index, state.port, state.tensor)
     carried = (
-        not after
-        and active.group.started
-        and memory.unchanged(index, state.port, state.tensor)
+        not after and active.group.started and memory.unchanged(index, state.port, state.tensor)
     )
     if identifier is None and not after:
         return name
@@ -256,9 +256,8 @@ def _observe_state(
     if after and block is not None:
         active.states.append((index, state.port, block.digests))
     if identifier is not None:
-        spans = [(r, int(n), int(n) + 1) for r, n in zip(active.group.indices, lengths, strict=True)]
+        spans = [(r, n, n + 1) for r, n in zip(active.group.indices, lengths, strict=True)]
         kernel = session.kernel(active, part.module, state.tensor)
         seen = Seen(identifier, moment, state.kind, session.ledger.rowset(spans), kernel)
         session.ledger.observe(seen, block)
     return name
-

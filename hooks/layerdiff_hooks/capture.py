@@ -16,7 +16,7 @@ from layerdiff_hooks.caches.recognition import Recognition
 from layerdiff_hooks.closing import close_group
 from layerdiff_hooks.ledger import Ledger
 from layerdiff_hooks.passes import Passes, failed_now
-from layerdiff_hooks.requests import Group, Scope
+from layerdiff_hooks.requests import Group, Scope, strip_pads
 from layerdiff_hooks.routing import Router
 from layerdiff_hooks.selection import Selection, SiteBook
 from layerdiff_hooks.session import Session
@@ -163,7 +163,7 @@ class ModelRecorder:
             # An interrupt ended the pass without its hook being called.
             self._taps.cache_tap.detach()
             session.guard(self._passes.end, failed=True)
-        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        if _captures_graph():
             session.guard(session.gap, "a CUDA graph was captured: its replays run no hooks")
             return
         cache = session.guard(self._passes.begin, module, args, kwargs)
@@ -214,6 +214,12 @@ class ModelRecorder:
         self._stack.callback(restore)
 
 
+def _captures_graph() -> bool:
+    """Whether a CUDA graph is being captured; asking must not start CUDA."""
+    started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return started and torch.cuda.is_current_stream_capturing()
+
+
 def _prompt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Scope:
     """What a ``generate`` call says about its prompt."""
     ids = args[0] if args else kwargs.get("inputs", kwargs.get("input_ids"))
@@ -245,16 +251,6 @@ def _explain(block: Scope | None, prompt: Scope) -> None:
         for request in block.group.requests:
             request.expected = prompt.ids(request.row, batch)
             request.given = max(request.given, len(request.expected or ()))
-
-
-def strip_pads(tokens: list[list[int]], mask: Any) -> list[list[int]]:
-    """Token ids per row without the columns that *mask* [batch, columns] calls pads."""
-    if mask is None:
-        return tokens
-    return [
-        [token for token, real in zip(row, keep, strict=True) if real]
-        for row, keep in zip(tokens, mask, strict=True)
-    ]
 
 
 def _token_lists(token_ids: TokenIds | None) -> list[list[int]] | None:

@@ -30,9 +30,7 @@ def close_group(session: Session, group: Group) -> None:
         if columns is None or columns == width:
             _close_states(session, group, index, layer)
     if session.ledger.pending:
-        session.ledger.commit(
-            phase=Phase.MIXED, flags=schema.PASS_CLOSING, rowset=schema.NO_TEXT
-        )
+        session.ledger.commit(phase=Phase.MIXED, flags=schema.PASS_BETWEEN, rowset=schema.NO_TEXT)
 
 
 def _close_rows(

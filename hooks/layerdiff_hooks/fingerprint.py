@@ -41,19 +41,19 @@ def describe(model: nn.Module, sites: ModelMap, *, weights: Weights) -> dict[str
         "engine": "transformers" if config else "torch",
         "model": {
             "class": type(model).__qualname__,
-            "config": _digest_config(model, config),
-            "weights": digest_weights(model, weights),
+            "architecture": _digest_config(model, config),
+            **({} if weights == "off" else {"weights": digest_weights(model, weights)}),
             "parameters": sum(parameter.numel() for parameter in parameters),
-            "dtypes": sorted({_word(parameter.dtype) for parameter in parameters}),
-            "adapters": _adapters(model),
+            "dtype": ", ".join(sorted({_word(parameter.dtype) for parameter in parameters})),
+            "adapter": ", ".join(_adapters(model)),
             "training": model.training,
         },
         "layers": [
             {"index": layer.index, "name": layer.name, "kind": layer.kind}
             for layer in sites.layers
         ],
-        "devices": sorted({str(parameter.device) for parameter in parameters}),
-        "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
+        "device": ", ".join(sorted({str(parameter.device) for parameter in parameters})),
+        "versions": {name: found for name in _LIBRARIES if (found := _version(name))},
         "python": platform.python_version(),
         "machine": {"system": platform.system(), "machine": platform.machine()},
         "switches": _switches(model),
@@ -62,10 +62,8 @@ def describe(model: nn.Module, sites: ModelMap, *, weights: Weights) -> dict[str
     }
 
 
-def digest_weights(model: nn.Module, weights: Weights) -> dict[str, str] | None:
-    """A digest of all parameters and buffers, and how much of them it covers."""
-    if weights == "off":
-        return None
+def digest_weights(model: nn.Module, weights: Weights) -> str:
+    """How much of the parameters and buffers was read, and the digest of that."""
     tensors = list(model.named_parameters()) + list(model.named_buffers())
     total = sum(tensor.numel() * tensor.element_size() for _, tensor in tensors)
     full = weights == "full" or (weights == "auto" and total <= _AUTO_BYTES)
@@ -76,7 +74,7 @@ def digest_weights(model: nn.Module, weights: Weights) -> dict[str, str] | None:
             continue
         for piece in _pieces(tensor.detach(), full=full):
             state.update(piece.contiguous().view(torch.uint8).cpu().numpy().data)
-    return {"digest": state.hexdigest(), "coverage": "full" if full else "sampled"}
+    return f"{'full' if full else 'sampled'}:{state.hexdigest()}"
 
 
 def _pieces(tensor: torch.Tensor, *, full: bool) -> list[torch.Tensor]:
@@ -124,7 +122,7 @@ def _switches(model: nn.Module) -> dict[str, object]:
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
         "cudnn_deterministic": torch.backends.cudnn.deterministic,
-        "mkldnn": torch.backends.mkldnn.is_available(),
+        "mkldnn": torch.backends.mkldnn.is_available(),  # type: ignore[no-untyped-call]
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
 

@@ -65,6 +65,12 @@ class Ledger:
         self._rowsets: dict[tuple[Span, ...], int] = {}
         self._requests = 0
         self._observations: list[tuple[int, ...]] = []
+        self._digests: list[np.ndarray[Any, Any]] = []
+        self._sketches: list[np.ndarray[Any, Any]] = []
+        self._committed = 0
+        """Digests of earlier passes."""
+        self._counted = 0
+        """Digests of this one."""
         self._elements: list[tuple[int, int, int]] = []
         self._events: list[tuple[int, ...]] = []
         self._nothing = writer.text("")  # Early, so that it fits the narrow dtype column.
@@ -150,15 +156,12 @@ class Ledger:
             return
         digests = np.ascontiguousarray(block.digests, np.uint64)
         rows, parts = digests.shape
-        first = self.writer.append("digests", digests.reshape(-1))
+        first = self._committed + self._counted
+        self._counted += rows * parts
+        self._digests.append(digests.reshape(-1))
         if self.sketch:
-            width = schema.SKETCH_WIDTH
-            sketches = (
-                np.full((rows * parts, width), np.nan, np.float32)
-                if block.sketches is None
-                else block.sketches.reshape(-1, width)
-            )
-            self.writer.append("sketches", sketches)
+            assert block.sketches is not None
+            self._sketches.append(block.sketches.reshape(-1, schema.SKETCH_WIDTH))
         if block.elements is not None:
             index = len(self._observations)
             self._elements += [(index, part, int(e)) for part, e in enumerate(block.elements)]
@@ -225,9 +228,16 @@ class Ledger:
         self, *, phase: Phase, flags: int = 0, batch: int = 0, width: int = 0, rowset: int
     ) -> int:
         """Write everything since the last commit as one pass."""
+        if self._digests:
+            self.writer.append("digests", np.concatenate(self._digests))
+            self._committed += self._counted
+        if self._sketches:
+            self.writer.append("sketches", np.concatenate(self._sketches))
         observations = np.array(self._observations, schema.OBSERVATION)
         base = self.writer.append("observations", observations)
-        elements = [(base + index, part, digest) for index, part, digest in self._elements]
+        elements: list[tuple[int, ...]] = [
+            (base + index, part, digest) for index, part, digest in self._elements
+        ]
         self.append("elements", elements)
         self.append("events", self._events)
         self.forget()
@@ -238,6 +248,7 @@ class Ledger:
     def forget(self) -> None:
         """Drop the observations and events that were not committed."""
         self._observations, self._elements, self._events = [], [], []
+        self._digests, self._sketches, self._counted = [], [], 0
 
     @property
     def pending(self) -> bool:

@@ -1,9 +1,7 @@
 """One forward of the model: where its rows belong when it begins, what it leaves when it ends."""
 
-import inspect
 import sys
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,54 +10,15 @@ from torch import nn
 
 from layerdiff.format import schema
 from layerdiff.vocabulary import EventKind, Phase
+from layerdiff_hooks.arguments import Given, find_cache, read_arguments
 from layerdiff_hooks.caches import kv
 from layerdiff_hooks.caches.recognition import Recognition
 from layerdiff_hooks.caches.state import has_state, states_of
 from layerdiff_hooks.positions import Mask, Rows, pads_of, rope_of, rows_of, token_mask
-from layerdiff_hooks.requests import Group, Scope
+from layerdiff_hooks.requests import Scope, strip_pads
 from layerdiff_hooks.routing import Call, Router, prompt_mask
 from layerdiff_hooks.session import PassState, Session
 from layerdiff_hooks.sites import ModelMap
-from layerdiff_hooks.taps import find_cache
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The arguments of a forward that say which tokens go through it."""
-
-    ids: torch.Tensor | None
-    """[batch, width]."""
-    embeds: torch.Tensor | None
-    """[batch, width, size]; only where there are no ids."""
-    named: dict[str, Any]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Batch and columns."""
-        source = self.ids if self.ids is not None else self.embeds
-        assert source is not None
-        return source.shape[0], source.shape[1]
-
-
-def read_arguments(
-    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Given | None:
-    """What a forward was given; None when nothing of it is a row of tokens."""
-    names = list(inspect.signature(module.forward).parameters)
-    named = {**dict(zip(names, args, strict=False)), **kwargs}
-    ids, embeds = named.get("input_ids"), named.get("inputs_embeds")
-    if ids is None and embeds is None:
-        values = (*args, *kwargs.values())
-        ids = next((v for v in values if isinstance(v, torch.Tensor)), None)
-    if isinstance(ids, torch.Tensor) and ids.is_floating_point():
-        ids, embeds = None, ids
-    if isinstance(ids, torch.Tensor):
-        ids = ids[None] if ids.ndim == 1 else ids
-        return Given(ids, None, named) if ids.ndim == 2 and ids.numel() else None
-    if isinstance(embeds, torch.Tensor):
-        embeds = embeds[None] if embeds.ndim == 2 else embeds
-        return Given(None, embeds, named) if embeds.ndim == 3 and embeds.numel() else None
-    return None
 
 
 class Passes:
@@ -90,7 +49,8 @@ class Passes:
         batch, width = given.shape
         cache = find_cache(args, kwargs)
         mask = token_mask(given.named.get("attention_mask"), batch)
-        group = self._router.route(Call(batch, width, cache, mask))
+        ids = None if given.ids is None else given.ids.detach().cpu().tolist()
+        group = self._router.route(Call(batch, width, cache, mask, ids))
         scope = self._router.scope
         first = group.table.width
         before = [int(n) for n in group.table.lengths]
@@ -116,7 +76,7 @@ class Passes:
         if group.lost:
             return cache
         self._tell_reads(active, cache)
-        self._take_tokens(active, given, scope)
+        self._take_tokens(active, given, ids, scope)
         ledger.append("pads", pads_of(rows.real, group.indices, ledger.pass_index))
         if given.named.get("position_ids") is not None:
             active.rope_known = True
@@ -155,25 +115,25 @@ class Passes:
                     source=parts[-1][2:],
                 )
 
-    def _take_tokens(self, active: PassState, given: Given, scope: Scope | None) -> None:
+    def _take_tokens(
+        self, active: PassState, given: Given, ids: list[list[int]] | None, scope: Scope | None
+    ) -> None:
         """Extends each request's tokens, and tells prompt from output."""
         group, rows, ledger = active.group, active.rows, self._session.ledger
-        tokens = _tokens(given, rows, self._session)
-        in_prompt = scope is not None and scope.columns is not None
+        tokens = _tokens(given, ids, rows, self._session)
+        prompt = scope.columns if scope else None
         decode = active.width == 1
         for request, (_, start, stop) in zip(group.requests, rows.spans, strict=True):
             if request.expected is not None:
                 pass
-            elif in_prompt:
-                assert scope is not None and scope.columns is not None
-                if active.first_column + active.width <= scope.columns:
+            elif prompt is not None:
+                if active.first_column + active.width <= prompt:
                     request.given = max(request.given, stop)
             elif active.width > 1 or not group.passes:
                 request.given = max(request.given, stop)
             decode = decode and start >= request.given
             if stop > start:
-                ids = None if tokens is None else tokens[request.row]
-                request.forward(ledger, start, ids)
+                request.forward(ledger, start, None if tokens is None else tokens[request.row])
         if decode:
             active.phase = Phase.DECODE
 
@@ -212,9 +172,7 @@ class Passes:
             if active.tails:
                 ledger.event(EventKind.KV_WRITE, request=request.index, span=(start, stop))
             if active.states:
-                ledger.event(
-                    EventKind.STATE_WRITE, request=request.index, span=(stop, stop + 1)
-                )
+                ledger.event(EventKind.STATE_WRITE, request=request.index, span=(stop, stop + 1))
 
     def _remember(self, active: PassState) -> None:
         group, recognition = active.group, self._recognition
@@ -262,18 +220,14 @@ def _new_columns(
     return np.ones((batch, width), bool)
 
 
-def _tokens(given: Given, rows: Rows, session: Session) -> list[list[int]] | None:
+def _tokens(
+    given: Given, ids: list[list[int]] | None, rows: Rows, session: Session
+) -> list[list[int]] | None:
     """The token ids of each batch row's real columns; embeddings stand for themselves."""
-    if given.ids is not None:
-        table = given.ids.detach().cpu().numpy().astype(np.int64)
-    elif given.embeds is not None:
+    if ids is None and given.embeds is not None:
         flat = session.digest(given.embeds.flatten(0, 1).unsqueeze(1)).digests
-        table = flat.view(np.int64).reshape(given.shape)
-    else:
-        return None
-    if rows.real is None:
-        return [row.tolist() for row in table]
-    return [row[real].tolist() for row, real in zip(table, rows.real, strict=True)]
+        ids = flat.view(np.int64).reshape(given.shape).tolist()
+    return ids if ids is None else strip_pads(ids, rows.real)
 
 
 def _covering(
@@ -293,4 +247,3 @@ def _covering(
     if reached < length:
         parts.append((reached, length, schema.NONE, schema.NONE))
     return parts
-

@@ -107,7 +107,9 @@ class Rows:
             return Rows(tuple(kept), None)
         real = self.real[:, -columns:]
         counts = real.sum(axis=1)
-        kept = [(r, stop - int(n), stop) for (r, _, stop), n in zip(self.spans, counts)]
+        kept = [
+            (r, stop - int(n), stop) for (r, _, stop), n in zip(self.spans, counts, strict=True)
+        ]
         return Rows(tuple(kept), None if real.all() else real)
 
 
@@ -138,7 +140,7 @@ def pads_of(real: Mask | None, requests: list[int], pass_index: int) -> list[tup
     """`pads` records for the columns of one pass: pads before and after each row's tokens."""
     if real is None:
         return []
-    found = []
+    found: list[tuple[int, ...]] = []
     for request, row in zip(requests, real, strict=True):
         filled = np.flatnonzero(row)
         before = int(filled[0]) if len(filled) else len(row)
@@ -176,9 +178,9 @@ def rope_of(
     return found
 
 
-def _runs(values: NDArray[np.int64], start: int) -> list[tuple[int, int, int, int]]:
+def _runs(values: NDArray[np.int64], start: int) -> list[tuple[int, ...]]:
     """(start, stop, first, step) of each run of constant step."""
-    runs = []
+    runs: list[tuple[int, ...]] = []
     low = 0
     while low < len(values):
         step = int(values[low + 1] - values[low]) if low + 1 < len(values) else 1

@@ -79,7 +79,9 @@ def start_recording(
     sites = map_model(model)
     if sites is None:
         kind = type(model).__qualname__
-        raise CaptureError(f"{kind} has no list of layers to record (nn.ModuleList, nn.Sequential)")
+        raise CaptureError(
+            f"{kind} has no list of layers to record (nn.ModuleList, nn.Sequential)"
+        )
     patterns = [select] if isinstance(select, str) else select
     selection = Selection(sites, patterns)
     secret = derive_key(read_key(key)) if key is not None else None
@@ -118,4 +120,6 @@ def _refuse_compiled(model: nn.Module) -> None:
         compiled = getattr(module, "_compiled_call_impl", None) is not None
         if compiled or type(module).__name__ == "OptimizedModule":
             where = name or "the model"
-            raise CaptureError(f"{where} is compiled, and compiled code runs no hooks: record it eager")
+            raise CaptureError(
+                f"{where} is compiled, and compiled code runs no hooks: record it eager"
+            )

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from layerdiff.digest import CHAIN_START, chain_tokens
 from layerdiff.vocabulary import EventKind
 from layerdiff_hooks.caches.continuity import Memory
@@ -78,8 +80,6 @@ class Request:
 def _store(
     ledger: Ledger, request: Request, start: int, chain: Sequence[int], ids: Sequence[int]
 ) -> None:
-    import numpy as np
-
     kept = [token if 0 <= token < 2**31 else -1 for token in ids]
     ledger.tokens(request.index, start, np.array(chain, np.uint64), kept, request.given)
 
@@ -120,7 +120,6 @@ class Scope:
     columns: int | None = None
     """Columns of the prompt, pads included."""
     explicit: bool = False
-    hit: int | None = None
     group: Group | None = None
 
     def name(self, row: int, batch: int) -> str | None:
@@ -137,3 +136,13 @@ class Scope:
             return None
         repeats = batch // len(self.tokens)
         return self.tokens[row // repeats] if repeats * len(self.tokens) == batch else None
+
+
+def strip_pads(tokens: list[list[int]], mask: Any) -> list[list[int]]:
+    """Token ids per row without the columns that *mask* [batch, columns] calls pads."""
+    if mask is None:
+        return tokens
+    return [
+        [token for token, real in zip(row, keep, strict=True) if real]
+        for row, keep in zip(tokens, mask, strict=True)
+    ]

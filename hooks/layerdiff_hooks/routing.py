@@ -28,6 +28,8 @@ class Call:
     cache: Any
     mask: Mask | None
     """[batch, columns], of the new columns or of all; None when the model got none."""
+    tokens: list[list[int]] | None = None
+    """Ids [batch, width], pads included; None when the model got embeddings."""
 
 
 class Router:
@@ -187,16 +189,15 @@ class Router:
         columns = kv.kv_length(call.cache)
         if columns is not None:
             return columns
-        known = [o[0].table.columns_for(o[1], o[2]) for o in owners if o]
         home = self._home(call.cache)
         if home is not None and not home.lost:
             return home.table.width
+        known = [o[0].table.columns_for(o[1], o[2]) for o in owners if o]
         if known:
             return max(known)
         if call.mask is not None and call.mask.shape[1] > call.width:
-            return call.mask.shape[1] - call.width
-        prompt = scope.columns if scope else None
-        return prompt - call.width if prompt is not None and prompt >= call.width else None
+            return int(call.mask.shape[1]) - call.width
+        return _place_in_prompt(call, scope)
 
     def _prefix(
         self, call: Call, scope: Scope | None, owners: list[Owner | None], columns: int
@@ -220,6 +221,9 @@ class Router:
         if call.cache is not group.cache:
             group.memory.forget()
             group.started = False
+            if group.cache is not None:
+                # It stays behind while the request goes on: its length is no longer ours.
+                self._homes.pop(group.cache, None)
             group.cache = None
             if call.cache is not None:
                 self.own(group, call.cache)
@@ -285,6 +289,21 @@ class Router:
         group.memory.forget()
         text = f"{columns - width} columns were added to the cache unseen"
         self._ledger.event(EventKind.GAP, request=group.requests[0].index, text=text)
+
+
+def _place_in_prompt(call: Call, scope: Scope | None) -> int | None:
+    """Where the forwarded tokens lie in the prompt, if at one place only."""
+    prompt = scope.ids(0, call.batch) if scope else None
+    padded = call.mask is not None and not call.mask.all()
+    if prompt is None or call.tokens is None or padded:
+        return None
+    width = call.width
+    found = [
+        start
+        for start in range(len(prompt) - width + 1)
+        if prompt[start : start + width] == call.tokens[0]
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def prompt_mask(scope: Scope | None, batch: int) -> Mask | None:

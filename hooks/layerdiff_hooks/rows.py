@@ -3,29 +3,35 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from layerdiff.digest import Digests, element_digests, finalise, row_digests, zero_digest
-from layerdiff.sketch import WIDTH, Sketcher, Sketches, Values, sketch_exactly
+from layerdiff.sketch import WIDTH, Sketches, Values, sketch_blocks, sketch_exactly, sketch_rows
 
-Bits: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
-
-_BLOCK_BYTES: Final = 1 << 18
-"""Float32 values converted at a time: they are read twice more while they lie in the L2 cache."""
-_BITS: Final = {
-    1: (torch.uint8, "<u1"),
-    2: (torch.int16, "<u2"),
-    4: (torch.int32, "<u4"),
-    8: (torch.int64, "<u8"),
-    16: (torch.int64, "<u8"),
+_BLOCK_BYTES: Final = 1 << 21
+"""Float32 values converted at a time: few calls, and still in the cache when read again."""
+_WORDS: Final = {
+    1: torch.uint8,
+    2: torch.int16,
+    4: torch.int32,
+    8: torch.int64,
+    16: torch.int64,
 }
-"""By bytes per element: the integers that share its memory, in torch and in NumPy."""
-_LARGEST_NUMBER: Final = {torch.bfloat16: (0x7F80, 0xFF80), torch.float16: (0x7C00, 0xFC00)}
-"""The bits of the infinities: what lies above, in either sign, is NaN."""
+"""By bytes per element: an integer dtype that shares its memory and that NumPy knows."""
+_INFINITY: Final = {torch.bfloat16: 0x7F80, torch.float16: 0x7C00}
+"""Its bits, but for the sign: whatever lies above is NaN."""
+_SIGN: Final = 0x8000
+_REAL: Final = {
+    torch.float32: np.float32,
+    torch.float64: np.float64,
+    torch.complex64: np.float32,
+    torch.complex128: np.float64,
+}
+"""Dtypes whose elements, or their two parts, NumPy knows as floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,8 @@ class _Source(NamedTuple):
     """A tensor [rows, parts, *shape] on the CPU, contiguous, without autograd."""
 
     tensor: torch.Tensor
-    bits: Bits
-    """[rows * parts, words]: the same memory."""
+    words: npt.NDArray[np.integer[Any]]
+    """[rows * parts, n]: the same memory, as integers."""
     dtype: str
     shape: tuple[int, ...]
 
@@ -77,9 +83,7 @@ def digest_rows(
     """
     source = _source(tensor)
     rows, parts = source.tensor.shape[:2]
-    raw = source.bits.view(np.uint8)
-    digests = row_digests(raw, source.dtype, source.shape)
-    sketches = _sketches(source) if sketch else None
+    digests, sketches = _reduce(source) if sketch else (_hashed(source, source.words), None)
     return RowBlock(
         digests=finalise(digests, key).reshape(rows, parts),
         sketches=None if sketches is None else sketches.reshape(rows, parts, WIDTH),
@@ -100,14 +104,21 @@ def digest_elements(
 
 def _source(tensor: torch.Tensor | npt.NDArray[Any]) -> _Source:
     """The tensor where its bytes can be read, copied only where that takes a copy."""
-    plain = _from_numpy(tensor) if isinstance(tensor, np.ndarray) else tensor.detach()
-    plain = plain.resolve_conj().resolve_neg().cpu().contiguous()
-    rows, parts, *shape = plain.shape
-    words, unsigned = _BITS[plain.itemsize]
-    bits = plain.view(words).numpy().view(unsigned)
-    count = rows * parts
-    bits = bits.reshape(count, bits.size // count if count else 0)
-    return _Source(plain, bits, _dtype_name(plain.dtype), tuple(shape))
+    plain = _from_numpy(tensor) if isinstance(tensor, np.ndarray) else tensor
+    # Asking first is cheaper than the call that does nothing: decode passes feel the difference.
+    if plain.requires_grad:
+        plain = plain.detach()
+    if plain.is_conj() or plain.is_neg():
+        plain = plain.resolve_conj().resolve_neg()
+    if not plain.is_cpu:
+        plain = plain.cpu()
+    if not plain.is_contiguous():
+        plain = plain.contiguous()
+    shape = tuple(plain.shape)
+    count = shape[0] * shape[1]
+    words = plain.view(_WORDS[plain.itemsize]).numpy()
+    words = words.reshape(count, words.size // count if count else 0)
+    return _Source(plain, words, _dtype_name(plain.dtype), shape[2:])
 
 
 @lru_cache(maxsize=128)
@@ -122,19 +133,33 @@ def _from_numpy(array: npt.NDArray[Any]) -> torch.Tensor:
     return torch.from_numpy(native if native.flags.writeable else native.copy())
 
 
-def _sketches(source: _Source) -> Sketches:
-    """f4 [rows * parts, 5]."""
+def _hashed(source: _Source, words: npt.NDArray[np.integer[Any]]) -> Digests:
+    """u8 [n]: the unkeyed digests of some of the rows."""
+    return row_digests(words, source.dtype, source.shape)
+
+
+def _reduce(source: _Source) -> tuple[Digests, Sketches]:
+    """u8 [rows * parts], unkeyed, and f4 [rows * parts, 5]."""
+    if 4 * source.words.size <= _BLOCK_BYTES:
+        return _hashed(source, source.words), sketch_rows(_floats(source))
     values = _flat(source)
-    sketcher = Sketcher(*values.shape)
-    with np.errstate(all="ignore"):
-        for first, block in _float_blocks(values):
-            sketcher.add(first, block)
-        sketches = sketcher.sketches()
-        beyond = sketcher.beyond()
-        if beyond.size:
-            for first, block in _float_blocks(values[torch.from_numpy(beyond)]):
-                sketches[beyond[first : first + len(block)]] = sketch_exactly(block)
-    return sketches
+    height = _height(values)
+    digests = np.empty(len(values), np.uint64)
+
+    def hashed_blocks() -> Iterator[Values]:
+        # A block is hashed right before it is sketched, which then finds it in the cache.
+        first = 0
+        for block in _float_blocks(values, height):
+            rows = slice(first, first + height)
+            digests[rows] = _hashed(source, source.words[rows])
+            yield block
+            first += height
+
+    sketches, beyond = sketch_blocks(hashed_blocks(), len(values))
+    if beyond.size:
+        picked = _float_blocks(values[torch.from_numpy(beyond)], height)
+        sketches[beyond] = np.concatenate([sketch_exactly(block) for block in picked])
+    return digests, sketches
 
 
 def _flat(source: _Source) -> torch.Tensor:
@@ -142,58 +167,77 @@ def _flat(source: _Source) -> torch.Tensor:
     tensor = source.tensor
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
-    count = len(source.bits)
+    count = len(source.words)
     return tensor.view(count, tensor.numel() // count if count else 0)
 
 
-def _float_blocks(values: torch.Tensor) -> Iterator[tuple[int, Values]]:
-    """Rows [n, width] as float32, block by block, each valid until the next is asked for."""
-    count, width = values.shape
-    height = max(1, _BLOCK_BYTES // max(4 * width, 1))
-    if values.dtype is torch.float32 or count <= height:
-        floats = values.float().numpy()
-        for first in range(0, count, height):
-            yield first, floats[first : first + height]
+def _height(values: torch.Tensor) -> int:
+    """Rows to a block."""
+    return max(1, _BLOCK_BYTES // max(4 * values.shape[1], 1))
+
+
+def _floats(source: _Source) -> Values:
+    """All rows as float32 [rows * parts, width], without torch where NumPy is enough."""
+    dtype = source.tensor.dtype
+    if dtype is torch.float32:
+        return source.words.view(np.float32)
+    if dtype is torch.bfloat16:
+        bits = source.words.astype(np.uint32)
+        bits <<= 16
+        return bits.view(np.float32)
+    return _flat(source).float().numpy()
+
+
+def _float_blocks(values: torch.Tensor, height: int) -> Iterator[Values]:
+    """Rows [n, width] as float32, *height* at a time, each valid until the next is asked for."""
+    blocks = torch.split(values, height)
+    if values.dtype is torch.float32:
+        for block in blocks:
+            yield block.numpy()
         return
-    buffer = torch.empty(height, width, dtype=torch.float32, device="cpu")
-    floats = buffer.numpy()
-    for first in range(0, count, height):
-        n = min(height, count - first)
-        buffer[:n].copy_(values[first : first + n])
-        yield first, floats[:n]
+    largest = min(height, len(values)), values.shape[1]
+    buffer = torch.empty(largest, dtype=torch.float32, device="cpu")
+    for block in blocks:
+        yield buffer[: len(block)].copy_(block).numpy()
 
 
 def _nan_count(source: _Source, sketches: Sketches | None) -> int:
     """How many elements are NaN: exact, counted only where nothing cheaper rules them out."""
     if not (source.tensor.is_floating_point() or source.tensor.is_complex()):
         return 0
-    if not source.bits.size or _is_nan_free(source, sketches):
+    if not source.words.size or _is_nan_free(source, sketches):
         return 0
-    return sum(int(np.isnan(block).sum()) for _, block in _float_blocks(_flat(source)))
+    values = _flat(source)
+    blocks = _float_blocks(values, _height(values))
+    return sum(int(np.isnan(block).sum()) for block in blocks)
 
 
 def _is_nan_free(source: _Source, sketches: Sketches | None) -> bool:
-    """Whether there is surely no NaN: finite norms, a finite sum, or no bits that high."""
+    """Whether there is surely no NaN: finite norms, no bits that high, or a finite product."""
     if sketches is not None:
         return bool(sketches[:, 0].max() < np.inf)
-    largest = _LARGEST_NUMBER.get(source.tensor.dtype)
-    if largest is None:
-        return bool(source.tensor.sum().isfinite())
-    positive, negative = largest
-    bits = source.bits
-    return bool(bits.view(np.int16).max() <= positive and bits.max() <= negative)
+    dtype, words = source.tensor.dtype, source.words
+    if dtype in _REAL:
+        floats = words.view(_REAL[dtype])
+        return bool(np.vdot(floats, floats) < np.inf)
+    infinity = _INFINITY.get(dtype)
+    if infinity is None:
+        return False
+    return bool(words.max() <= infinity and words.view(np.uint16).max() <= infinity | _SIGN)
 
 
 def _all_zero(source: _Source, digests: Digests) -> bool:
     """Whether there are bits and none is set; digests rule it out before the bits are read."""
-    if not source.bits.size or digests[0] != zero_digest(source.dtype, source.shape):
+    if not source.words.size or digests[0] != zero_digest(source.dtype, source.shape):
         return False
-    return not source.bits.any()
+    return not source.words.any()
 
 
 def _elements(source: _Source, key: bytes | None) -> Digests:
     """u8 [parts]: each part's elements over all rows."""
     rows, parts = source.tensor.shape[:2]
-    words = source.bits.shape[1]
-    bits = source.bits.reshape(rows, parts, words).transpose(1, 0, 2).reshape(parts, rows * words)
-    return finalise(element_digests(bits), key)
+    width = source.tensor.itemsize // (2 if source.tensor.is_complex() else 1)
+    bits = source.words.view(f"<u{width}")
+    of_a_row = bits.shape[1]
+    bits = bits.reshape(rows, parts, of_a_row).transpose(1, 0, 2)
+    return finalise(element_digests(bits.reshape(parts, rows * of_a_row)), key)

@@ -133,9 +133,7 @@ class Session:
         try:
             self.ledger.forget()
             self.ledger.event(EventKind.FAULT, text=text)
-            self.ledger.commit(
-                phase=Phase.MIXED, flags=schema.PASS_CLOSING, rowset=schema.NO_TEXT
-            )
+            self.ledger.commit(phase=Phase.MIXED, flags=schema.PASS_BETWEEN, rowset=schema.NO_TEXT)
         except Exception:
             return  # The file itself failed: it lacks its closing record, which says as much.
 
@@ -218,7 +216,7 @@ def _lay_out(
     if tensor.ndim >= 2 and shape[:2] == (batch, width):
         return active.rows, active.rows.pick(tensor)
     if tensor.ndim >= 2 and shape[0] == batch * width:
-        return active.rows, active.rows.pick(tensor.unflatten(0, (batch, width)))
+        return active.rows, active.rows.pick(tensor.reshape(batch, width, *shape[1:]))
     fewer = tensor.ndim == 3 and shape[0] == batch and shape[1] < width
     if fewer and kind is TensorKind.LOGITS and active.tail_logits:
         rows = active.rows.tail(shape[1])

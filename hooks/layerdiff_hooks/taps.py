@@ -1,24 +1,22 @@
 """Forward hooks: one small function for each place in a model where something is seen."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
 
 from layerdiff.format.schema import NO_TEXT
 from layerdiff.vocabulary import Moment, Reach, TensorKind
+from layerdiff_hooks.arguments import Arguments, Keywords, Visit, find_cache
 from layerdiff_hooks.cache_taps import CacheTap, declare_kv, observe_states
-from layerdiff_hooks.caches import kv
 from layerdiff_hooks.ledger import Site
 from layerdiff_hooks.positions import rope_of
 from layerdiff_hooks.routing import Router
 from layerdiff_hooks.session import LayerTrace, PassState, Session
 from layerdiff_hooks.sites import Layer, ModelMap, Part
-
-Arguments: TypeAlias = tuple[Any, ...]
-Keywords: TypeAlias = dict[str, Any]
 
 
 class Taps:
@@ -88,7 +86,7 @@ class Taps:
             if session.active is None or torch.compiler.is_compiling():
                 return
             if active := session.here():
-                session.guard(body, active, module, args, kwargs, *known)
+                session.guard(body, active, Visit(module, args, kwargs), *known)
 
         handle = module.register_forward_pre_hook(hook, with_kwargs=True)
         stack.callback(handle.remove)
@@ -102,72 +100,48 @@ class Taps:
             if session.active is None or torch.compiler.is_compiling():
                 return
             if active := session.here():
-                session.guard(body, active, module, args, kwargs, output, *known)
+                session.guard(body, active, Visit(module, args, kwargs, output), *known)
 
         handle = module.register_forward_hook(hook, with_kwargs=True)
         stack.callback(handle.remove)
 
     # Bodies, in the order in which a pass runs them
 
-    def _embedding_out(
-        self, active: PassState, module: nn.Module, args: Arguments, kwargs: Keywords, output: Any
-    ) -> None:
+    def _embedding_out(self, active: PassState, visit: Visit) -> None:
         assert self._sites.embedding is not None
         name = f"{self._sites.embedding[0]}:out"
         if active.layers:
             return
-        if self._see(active, Site(name), module, first_tensor(output)):
+        if self._see(active, Site(name), visit.module, visit.main):
             active.stream = name
 
-    def _layer_in(
-        self,
-        active: PassState,
-        module: nn.Module,
-        args: Arguments,
-        kwargs: Keywords,
-        owners: list[Layer],
-    ) -> None:
+    def _layer_in(self, active: PassState, visit: Visit, owners: list[Layer]) -> None:
         layer = next((o for o in owners if o.index not in active.layers), owners[-1])
         if layer.index in active.layers:
             self._session.gap(f"{layer.name} ran more than once in a pass")
             return
         active.layers.add(layer.index)
         active.trace = LayerTrace(layer)
-        self._watch_cache(active, args, kwargs)
-        self._see_rope(active, kwargs.get("position_ids"))
+        self._watch_cache(active, visit)
+        self._see_rope(active, visit.kwargs.get("position_ids"))
         site = Site(
             active.trace.entry,
             layer_index=layer.index,
             layer_kind=layer.kind,
             inputs=(active.stream,) if active.stream else (),
         )
-        self._see(active, site, None, input_tensor(args, kwargs))
+        self._see(active, site, None, visit.input)
 
-    def _part_in(
-        self,
-        active: PassState,
-        module: nn.Module,
-        args: Arguments,
-        kwargs: Keywords,
-        owners: list[tuple[Layer, Part]],
-    ) -> None:
+    def _part_in(self, active: PassState, visit: Visit, owners: list[tuple[Layer, Part]]) -> None:
         part = _running(active, owners)
         if part is None or not part.is_mixer:
             return
         active.part = part
-        cache = self._watch_cache(active, args, kwargs)
+        cache = self._watch_cache(active, visit)
         if part.has_state and cache is not None:
             observe_states(self._session, active, part, cache, Moment.IN)
 
-    def _part_out(
-        self,
-        active: PassState,
-        module: nn.Module,
-        args: Arguments,
-        kwargs: Keywords,
-        output: Any,
-        owners: list[tuple[Layer, Part]],
-    ) -> None:
+    def _part_out(self, active: PassState, visit: Visit, owners: list[tuple[Layer, Part]]) -> None:
         part = _running(active, owners)
         trace = active.trace
         if part is None or trace is None:
@@ -185,7 +159,7 @@ class Taps:
             reach=reach,
             inputs=tuple(inputs),
         )
-        self._see(active, site, module, first_tensor(output))
+        self._see(active, site, visit.module, visit.main)
         trace.finished.append(part)
 
     def _cached_inputs(self, active: PassState, part: Part, cache: Any) -> list[str]:
@@ -214,15 +188,7 @@ class Taps:
             )
         return names
 
-    def _layer_out(
-        self,
-        active: PassState,
-        module: nn.Module,
-        args: Arguments,
-        kwargs: Keywords,
-        output: Any,
-        owners: list[Layer],
-    ) -> None:
+    def _layer_out(self, active: PassState, visit: Visit, owners: list[Layer]) -> None:
         trace = active.trace
         if trace is None or trace.layer not in owners:
             return
@@ -235,72 +201,39 @@ class Taps:
             reach=Reach.ROW if layer.has_mixer else Reach.PREFIX,
             inputs=inputs,
         )
-        hidden = first_tensor(output)
-        self._see(active, site, module, hidden)
-        second = output[1] if isinstance(output, tuple | list) and len(output) > 1 else None
-        if isinstance(second, torch.Tensor) and hidden is not None:
-            if second.shape == hidden.shape:
-                residual = Site(
-                    f"{layer.name}:residual",
-                    TensorKind.RESIDUAL,
-                    layer.index,
-                    layer.kind,
-                    site.reach,
-                    inputs,
-                )
-                self._see(active, residual, module, second)
+        hidden = visit.main
+        self._see(active, site, visit.module, hidden)
+        second = visit.second
+        if second is not None and hidden is not None and second.shape == hidden.shape:
+            name = f"{layer.name}:residual"
+            residual = replace(site, name=name, kind=TensorKind.RESIDUAL)
+            self._see(active, residual, visit.module, second)
         active.stream, active.trace, active.part = site.name, None, None
 
-    def _norm_out(
-        self,
-        active: PassState,
-        module: nn.Module,
-        args: Arguments,
-        kwargs: Keywords,
-        output: Any,
-        name: str,
-    ) -> None:
+    def _norm_out(self, active: PassState, visit: Visit, name: str) -> None:
         if len(active.layers) < len(self._sites.layers) or active.trace is not None:
             return
         site = Site(f"{name}:out", inputs=(active.stream,))
-        if self._see(active, site, module, first_tensor(output)):
+        if self._see(active, site, visit.module, visit.main):
             active.stream = site.name
 
-    def _head_out(
-        self,
-        active: PassState,
-        module: nn.Module,
-        args: Arguments,
-        kwargs: Keywords,
-        output: Any,
-        name: str,
-    ) -> None:
+    def _head_out(self, active: PassState, visit: Visit, name: str) -> None:
         if not active.layers:
             return
         site = Site(f"{name}:out", TensorKind.LOGITS, inputs=(active.stream,))
-        self._see(active, site, module, first_tensor(output))
+        self._see(active, site, visit.module, visit.main)
 
-    def _extra_in(
-        self, active: PassState, module: nn.Module, args: Arguments, kwargs: Keywords, name: str
-    ) -> None:
-        self._see(active, self._extra_site(active, name), None, input_tensor(args, kwargs))
+    def _extra_in(self, active: PassState, visit: Visit, name: str) -> None:
+        self._see(active, self._extra_site(active, name), None, visit.input)
 
-    def _extra_out(
-        self,
-        active: PassState,
-        module: nn.Module,
-        args: Arguments,
-        kwargs: Keywords,
-        output: Any,
-        name: str,
-    ) -> None:
-        self._see(active, self._extra_site(active, name), module, first_tensor(output))
+    def _extra_out(self, active: PassState, visit: Visit, name: str) -> None:
+        self._see(active, self._extra_site(active, name), visit.module, visit.main)
 
     def _extra_site(self, active: PassState, name: str) -> Site:
         """A module that nothing is known of: it may depend on all that came before it."""
         trace = active.trace
+        inputs: tuple[str, ...] = (active.stream,) if active.stream else ()
         if trace is None:
-            inputs = (active.stream,) if active.stream else ()
             return Site(name, TensorKind.AUX, reach=Reach.PREFIX, inputs=inputs)
         inputs = (trace.entry, *(f"{part.name}:out" for part in trace.finished))
         layer = trace.layer
@@ -327,42 +260,17 @@ class Taps:
             return
         active.rope_known = True
         ledger = self._session.ledger
-        ledger.append(
-            "rope", rope_of(position_ids, active.rows, active.width, ledger.pass_index)
-        )
+        ledger.append("rope", rope_of(position_ids, active.rows, active.width, ledger.pass_index))
 
-    def _watch_cache(self, active: PassState, args: Arguments, kwargs: Keywords) -> Any:
+    def _watch_cache(self, active: PassState, visit: Visit) -> Any:
         """The cache that a module was given, watched from now to the end of the pass."""
-        cache = find_cache(args, kwargs)
+        cache = find_cache(visit.args, visit.kwargs)
         if cache is not None:
             self.cache_tap.attach(active, cache)
             if active.group.cache is not cache:
                 # The model made it in this pass, so it was empty.
                 self._router.own(active.group, cache)
         return cache
-
-
-def find_cache(args: Iterable[Any], kwargs: Keywords) -> Any:
-    """The first cache among a module's arguments."""
-    return next((v for v in (*kwargs.values(), *args) if kv.is_cache(v)), None)
-
-
-def first_tensor(output: Any) -> torch.Tensor | None:
-    """A module's main output: itself, or the first of a tuple."""
-    if isinstance(output, torch.Tensor):
-        return output
-    if isinstance(output, dict):
-        return first_tensor(next(iter(output.values()), None))
-    if isinstance(output, tuple | list) and output:
-        return first_tensor(output[0])
-    return None
-
-
-def input_tensor(args: Arguments, kwargs: Keywords) -> torch.Tensor | None:
-    """A module's main input."""
-    named = kwargs.get("hidden_states")
-    values = (*args, named, *kwargs.values())
-    return next((v for v in values if isinstance(v, torch.Tensor)), None)
 
 
 def _running(active: PassState, owners: list[tuple[Layer, Part]]) -> Part | None:

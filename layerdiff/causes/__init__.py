@@ -1,5 +1,6 @@
 """Why an origin is there: one rule a cause, each a pure function of recorded facts."""
 
+from layerdiff.causes.inputs import request_mismatch
 from layerdiff.causes.kv import kv_length, kv_order
 from layerdiff.causes.ruling import Ruling
 from layerdiff.causes.state import corrupted, foreign, wrong_position, zero
@@ -7,7 +8,7 @@ from layerdiff.facts import OriginFacts
 
 __all__ = ["RULES", "Ruling", "judge"]
 
-RULES = (zero, wrong_position, foreign, kv_length, kv_order, corrupted)
+RULES = (request_mismatch, zero, wrong_position, foreign, kv_length, kv_order, corrupted)
 """In order of precedence; the first that fits is the cause, others stand under `also`."""
 
 

@@ -72,12 +72,12 @@ def kv_length(facts: OriginFacts) -> Ruling | None:
 
 
 def _shifted(found: np.ndarray, expected: np.ndarray, at: int, shift: int) -> bool:
-    """Whether rows from *at* on are those that belong *shift* positions later."""
+    """Whether most rows from *at* on are those that belong *shift* positions later."""
     low = at + shift
-    if low < 0:
-        return False
     count = min(len(found) - at, len(expected) - low)
-    if count < 2:
+    if low < 0 or count < 2:
         return False
-    distinct = len(np.unique(expected[low : low + count])) > 1
-    return distinct and np.array_equal(found[at : at + count], expected[low : low + count])
+    run = found[at : at + count] == expected[low : low + count]
+    length = int(np.argmin(np.append(run, False)))
+    distinct = len(np.unique(found[at : at + length])) > 1
+    return distinct and length * 2 > count

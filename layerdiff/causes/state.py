@@ -67,12 +67,10 @@ def _on_the_same_text(facts: OriginFacts, other: Seen) -> bool:
     """Whether *other* sums up a prefix or a continuation of the origin's own tokens."""
     if other.chain is None:
         return False
-    if other.position < facts.find.position:
+    at = facts.find.position
+    if other.position < at:
         return facts.prefix(other.position) == other.chain
-    side = 0 if other.side == "baseline" else 1
-    chain = facts.lines[side].dump.chain(other.request)[1]
-    at = facts.find.position - 1
-    return at >= 0 and at < len(chain) and int(chain[at]) == facts.prefix(facts.find.position)
+    return facts.prefix(at) == facts.prefix_of(other, at)
 
 
 def foreign(facts: OriginFacts) -> Ruling | None:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from layerdiff.comparison import Comparison, compare_dumps
@@ -12,7 +13,7 @@ from layerdiff.errors import (
     LayerdiffError,
     UsageError,
 )
-from layerdiff.format.reader import Dump
+from layerdiff.format.reader import open_dumps
 from layerdiff.model import Report
 from layerdiff.render.json import render_error, render_json
 from layerdiff.render.text import render_text
@@ -91,12 +92,30 @@ def write(text: str, output: Path | None) -> None:
 
 
 def compare_files(baseline: str, candidate: str, pairs: list[str] | None = None) -> Comparison:
-    """Opens and compares two dumps, each named as ``PATH`` or ``PATH::REQUEST``."""
+    """Opens and compares two dumps, each named as ``PATH`` or ``PATH::REQUEST``.
+
+    Folders of rank files are compared rank by rank; the answer is that of the worst rank.
+    """
     forced = dict(_split_pair(pair) for pair in pairs or [])
-    left, right = split_request(baseline), split_request(candidate)
-    return compare_dumps(
-        open_one(left[0]), open_one(right[0]), forced=forced or None, only=(left[1], right[1])
+    (left, first), (right, second) = split_request(baseline), split_request(candidate)
+    ours, theirs = open_dumps(right), open_dumps(left)
+    if len(ours) != len(theirs):
+        raise UsageError(f"{left} holds {len(theirs)} ranks and {right} holds {len(ours)}")
+    found = [
+        compare_dumps(a, b, forced=forced or None, only=(first, second))
+        for a, b in zip(theirs, ours, strict=True)
+    ]
+    worst = max(found, key=lambda comparison: _GRAVITY[comparison.report.verdict])
+    if len(found) == 1:
+        return worst
+    verdicts = ", ".join(f"{c.candidate.dump.path.name} {c.report.verdict.value}" for c in found)
+    report = worst.report
+    return replace(
+        worst, report=replace(report, warnings=(*report.warnings, f"ranks: {verdicts}"))
     )
+
+
+_GRAVITY = {Verdict.IDENTICAL: 0, Verdict.INCONCLUSIVE: 1, Verdict.DIVERGED: 2}
 
 
 def split_request(name: str) -> tuple[Path, str | None]:
@@ -105,19 +124,6 @@ def split_request(name: str) -> tuple[Path, str | None]:
     if separator and not request:
         raise UsageError(f"{name}: name a request behind '::'")
     return Path(path), request if separator else None
-
-
-def open_one(path: Path) -> Dump:
-    """The dump at a path; a folder of rank files stands for its only rank."""
-    from layerdiff.format.reader import open_dumps
-
-    dumps = open_dumps(path)
-    if len(dumps) > 1:
-        raise UsageError(
-            f"{path}: holds {len(dumps)} ranks; compare them one by one "
-            f"(first is {dumps[0].path.name})"
-        )
-    return dumps[0]
 
 
 def _split_pair(pair: str) -> tuple[str, str]:

@@ -1,31 +1,41 @@
 """Loads a dump file: storage first, then bounds, then every reference, and only then content."""
 
 import contextlib
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import h5py
 import numpy as np
 
-from layerdiff.errors import DumpError, NotADump, UnsupportedFormat
+from layerdiff.errors import NotADump, UnsupportedFormat
 from layerdiff.format import schema
 from layerdiff.format.checks import check_passes, check_tables, rowset_bounds
 from layerdiff.format.damage import Broken, Damage
-from layerdiff.format.storage import HDF5_ERRORS, TableReader, check_file, open_file, read_version
+from layerdiff.format.storage import (
+    HDF5_ERRORS,
+    StoredTable,
+    TableClaim,
+    open_regular,
+    read_version,
+)
+from layerdiff.format.superblock import ClosedView, is_open_for_writing, read_superblock
 from layerdiff.format.text import Texts, json_object
 
 Array = np.ndarray[Any, Any]
 
 _NOT_IN_MEMORY: Final = ("text_bytes", "text_ends", "digests", "sketches")
+_PATIENCE: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2)
+"""Seconds between tries, as a live recorder may be writing what is just read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What a dump holds up to its last finished pass, checked."""
 
-    file: h5py.File
+    file: IO[bytes]
     header: Mapping[str, Any]
     texts: Texts
     passes: Array
@@ -36,15 +46,8 @@ class Contents:
     """Where each rowset starts among the spans, int64 [rowsets + 1]."""
     rowset_sizes: Array
     """Rows of each rowset, int64 [rowsets]."""
-    digests: TableReader
-    sketches: TableReader
-    ends: Mapping[str, int]
-    """Committed rows of each table."""
-
-    def close(self) -> None:
-        """Let go of the file."""
-        with contextlib.suppress(*HDF5_ERRORS):
-            self.file.close()
+    digests: StoredTable
+    sketches: StoredTable
 
 
 def open_contents(path: Path) -> Contents:
@@ -54,48 +57,57 @@ def open_contents(path: Path) -> Contents:
         NotADump: It is missing, foreign, truncated or damaged.
         UnsupportedFormat: A newer layerdiff wrote it.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            check_file(path)
-            file = open_file(path)
-            stack.callback(_close, file)
-            _check_version(path, read_version(file))
-            contents = _load(path, file)
-        except Damage as damage:
-            raise NotADump(path, str(damage)) from None
-        except HDF5_ERRORS as error:
-            raise _unreadable(path, error) from None
-        stack.pop_all()
-    return contents
-
-
-def read_lazily(path: Path, table: TableReader, first: int, count: int, end: int) -> Array:
-    """Records [first, first + count) of a table that is not held in memory.
-
-    Raises:
-        NotADump: The file can no longer be read.
-    """
-    if first < 0 or count < 0 or first + count > end:
-        raise IndexError(f"{table.name} [{first}, {first + count}) of {end}")
     try:
-        return table.read(first, count)
-    except HDF5_ERRORS as error:
-        raise _unreadable(path, error) from None
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open_regular(path))
+            passes, stored = _locate(path, file)
+            contents = _load(file, passes, stored)
+            stack.pop_all()
+            return contents
+    except Damage as damage:
+        raise NotADump(path, str(damage)) from None
+    except OSError as error:
+        raise NotADump(path, f"cannot be read: {_first_line(error)}") from None
 
 
-def _load(path: Path, file: h5py.File) -> Contents:
+def _locate(path: Path, file: IO[bytes]) -> tuple[Array, Mapping[str, StoredTable]]:
+    """The commit records, and where the committed rows of each table are stored."""
+    for wait in (*_PATIENCE, None):
+        superblock = read_superblock(file)
+        try:
+            with h5py.File(ClosedView(file, superblock), "r") as structure:
+                _check_version(path, read_version(structure))
+                return _tables(structure, file)
+        except HDF5_ERRORS as error:
+            if wait is None or not is_open_for_writing(superblock):
+                raise Broken(_first_line(error)) from None
+        time.sleep(wait)
+    raise AssertionError
+
+
+def _tables(structure: h5py.File, file: IO[bytes]) -> tuple[Array, dict[str, StoredTable]]:
     # `passes` first: what it names was flushed before it, so the tables are seen at least so far.
-    committed = TableReader(file, schema.PASSES, schema.PASS)
-    stored = committed.check_storage(committed.length, path)
-    passes = committed.read(0, committed.length)
-    readers = {name: TableReader(file, name, dtype) for name, dtype in schema.TABLES.items()}
-    check_passes(passes, {name: table.length for name, table in readers.items()})
-    ends = _ends(path, passes, readers)
-    stored += sum(table.check_storage(ends[name], path) for name, table in readers.items())
-    if stored > path.stat().st_size:
+    claim = TableClaim(structure, schema.PASSES, schema.PASS)
+    committed = claim.locate(claim.length, file)
+    passes = committed.read(file, 0, committed.rows)
+    claims = {name: TableClaim(structure, name, dtype) for name, dtype in schema.TABLES.items()}
+    check_passes(passes, {name: table.length for name, table in claims.items()})
+    if len(passes):
+        ends = {name: int(passes[f"{name}_end"][-1]) for name in claims}
+    else:
+        # Before the first pass only the header counts, the first text.
+        first = claims["text_ends"].locate(1, file).read(file, 0, 1)
+        ends = dict.fromkeys(claims, 0) | {"text_ends": 1, "text_bytes": int(first[0])}
+    stored = {name: table.locate(ends[name], file) for name, table in claims.items()}
+    total = committed.stored_bytes + sum(table.stored_bytes for table in stored.values())
+    if total > file.seek(0, 2):
         raise Broken("tables share the same bytes")
-    texts = Texts(*(readers[name].read(0, ends[name]) for name in ("text_bytes", "text_ends")))
-    tables = {n: t.read(0, ends[n]) for n, t in readers.items() if n not in _NOT_IN_MEMORY}
+    return passes, stored
+
+
+def _load(file: IO[bytes], passes: Array, stored: Mapping[str, StoredTable]) -> Contents:
+    texts = Texts(*(stored[name].read(file, 0, stored[name].rows) for name in _TEXT))
+    tables = {n: t.read(file, 0, t.rows) for n, t in stored.items() if n not in _NOT_IN_MEMORY}
     bounds = rowset_bounds(tables["spans"])
     sizes = _rowset_sizes(tables["spans"], bounds)
     check_tables(passes, tables, texts, sizes)
@@ -107,10 +119,12 @@ def _load(path: Path, file: h5py.File) -> Contents:
         tables=tables,
         rowset_bounds=bounds,
         rowset_sizes=sizes,
-        digests=readers["digests"],
-        sketches=readers["sketches"],
-        ends=ends,
+        digests=stored["digests"],
+        sketches=stored["sketches"],
     )
+
+
+_TEXT: Final = ("text_bytes", "text_ends")
 
 
 def _check_version(path: Path, version: int) -> None:
@@ -118,16 +132,6 @@ def _check_version(path: Path, version: int) -> None:
         raise UnsupportedFormat(path, found=version, supported=schema.FORMAT_VERSION)
     if version != schema.FORMAT_VERSION:
         raise Broken(f"there is no dump format {version}")
-
-
-def _ends(path: Path, passes: Array, readers: Mapping[str, TableReader]) -> dict[str, int]:
-    """Committed rows of each table; before the first pass only the header text counts."""
-    if len(passes):
-        return {name: int(passes[f"{name}_end"][-1]) for name in readers}
-    texts = readers["text_ends"]
-    texts.check_storage(1, path)
-    header_end = int(texts.read(0, 1)[0])
-    return dict.fromkeys(readers, 0) | {"text_ends": 1, "text_bytes": header_end}
 
 
 def _rowset_sizes(spans: Array, bounds: Array) -> Array:
@@ -142,11 +146,5 @@ def _header(texts: Texts) -> dict[str, Any]:
     return header
 
 
-def _close(file: h5py.File) -> None:
-    with contextlib.suppress(*HDF5_ERRORS):
-        file.close()
-
-
-def _unreadable(path: Path, error: BaseException) -> DumpError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return NotADump(path, f"is damaged ({reason}); record again")
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

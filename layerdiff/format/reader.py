@@ -14,9 +14,10 @@ import numpy as np
 
 from layerdiff.errors import EmptyDump, NotADump
 from layerdiff.format import decode, schema
-from layerdiff.format.contents import Contents, open_contents, read_lazily
+from layerdiff.format.contents import Contents, open_contents
 from layerdiff.format.damage import Damage
 from layerdiff.format.records import Event, Kernel, Request, Site
+from layerdiff.format.storage import StoredTable
 from layerdiff.vocabulary import EventKind
 
 __all__ = ["Dump", "Event", "Kernel", "Request", "Site", "open_dumps"]
@@ -55,9 +56,9 @@ class Dump:
         """`schema.EVENT` records; `events` has them with their text."""
         self.rowset_sizes: Final = contents.rowset_sizes
         """Rows of each rowset, int64 [rowsets]."""
-        self.digest_count: Final = contents.ends["digests"]
+        self.digest_count: Final = contents.digests.rows
         """Committed digests; there are as many sketches, or none."""
-        self.has_sketches: Final = contents.ends["sketches"] > 0
+        self.has_sketches: Final = contents.sketches.rows > 0
         self.requests: Final = decode.requests(tables["requests"], texts)
         self.sites: Final = decode.sites(tables["sites"], texts)
         self.kernels: Final = decode.kernels(tables["kernels"], texts)
@@ -75,12 +76,12 @@ class Dump:
         try:
             return cls(path, contents)
         except Damage as damage:
-            contents.close()
+            contents.file.close()
             raise NotADump(path, str(damage)) from None
 
     def close(self) -> None:
         """Let go of the file; what is in memory stays usable."""
-        self._contents.close()
+        self._contents.file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -195,8 +196,7 @@ class Dump:
         Raises:
             NotADump: The file can no longer be read.
         """
-        table = self._contents.digests
-        return read_lazily(self.path, table, int(first), int(count), self.digest_count)
+        return self._read(self._contents.digests, first, count)
 
     def sketches(self, first: int, count: int) -> Array | None:
         """Sketches of the same rows, float32 [count, 5]; None if none were taken.
@@ -204,10 +204,13 @@ class Dump:
         Raises:
             NotADump: The file can no longer be read.
         """
-        if not self.has_sketches:
-            return None
-        table = self._contents.sketches
-        return read_lazily(self.path, table, int(first), int(count), self.digest_count)
+        return self._read(self._contents.sketches, first, count) if self.has_sketches else None
+
+    def _read(self, table: StoredTable, first: int, count: int) -> Array:
+        try:
+            return table.read(self._contents.file, int(first), int(count))
+        except OSError as error:
+            raise NotADump(self.path, f"cannot be read any more: {error}") from None
 
 
 def open_dumps(path: Path | str) -> list[Dump]:

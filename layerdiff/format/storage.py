@@ -1,78 +1,52 @@
-"""Opens an HDF5 file that nobody vouches for, and reads rows only where storage backs them.
+"""Where a dump's rows lie in its file, asked of HDF5 once, and how they are read from there.
 
 HDF5 lets a file of a few bytes claim any size, point into other files, or leave holes that
-read as zeros. So a table is read only if it is plain: chunked, unfiltered, of exactly the
-expected type, and every chunk it needs lies inside this file.
+read as zeros. So a table is taken only if it is plain (chunked, unfiltered, of exactly the
+expected type) and every chunk it needs lies inside this file. Rows are then read from the file
+itself: no lock, no library state, the same bytes whether the recorder lives or not.
 """
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import h5py
 import numpy as np
-from h5py import h5d, h5l, h5s, h5t
+from h5py import h5d, h5l, h5t
 
 from layerdiff.format import schema
 from layerdiff.format.damage import Broken, Damage
 
-_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
-_END_OFFSETS: Final = {0: 40, 1: 44, 2: 28, 3: 28}
-"""Where a superblock of each version keeps the end of the file."""
-_BEING_MADE: Final = 1
-_SHARED_WRITE: Final = 4
-_MAX_CHUNK_BYTES: Final = 1 << 24
+Array = np.ndarray[Any, Any]
 
-HDF5_ERRORS: Final = (
-    *(OSError, RuntimeError, KeyError, ValueError, TypeError),
-    *(AttributeError, NotImplementedError, OverflowError, MemoryError),
-)
+_MAX_CHUNK_BYTES: Final = 1 << 24
+_NOWHERE: Final = np.iinfo(np.uint64).max
+
+HDF5_ERRORS: Final = (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError)
 """What h5py raises on a bad file."""
 
 
-def check_file(path: Path) -> None:
-    """Look at *path* before HDF5 does.
+def open_regular(path: Path) -> IO[bytes]:
+    """The file at *path*, open for reading.
 
     Raises:
-        Damage: It is no regular file, cannot be read, is no HDF5 file, or was cut short.
+        Damage: There is none, it is a folder or a device, or it cannot be read.
     """
     try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
             raise Damage("is a folder; name the dump file in it")
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(mode):
             raise Damage("is no regular file; name a dump file")
-        with path.open("rb") as file:
-            head = file.read(64)
+        return path.open("rb", buffering=0)
     except FileNotFoundError:
         raise Damage("no such file") from None
     except PermissionError:
         raise Damage("no permission to read it") from None
     except (OSError, ValueError) as error:
         raise Damage(f"cannot be read: {error}") from None
-    if not head:
-        raise Damage("the file is empty; record again")
-    if not head.startswith(_SIGNATURE):
-        raise Damage("is no HDF5 file, so no dump; name a file that layerdiff recorded")
-    _check_superblock(head, status.st_size)
-
-
-def _check_superblock(head: bytes, size: int) -> None:
-    offset = _END_OFFSETS.get(head[8]) if len(head) == 64 else None
-    if offset is None:
-        raise Broken("its first bytes are no superblock")
-    end = int.from_bytes(head[offset : offset + 8], "little")
-    if end > size:
-        raise Damage(f"was cut short: {size} of {end} bytes are left; copy or record it again")
-    if head[8] >= 2 and head[11] & _BEING_MADE and not head[11] & _SHARED_WRITE:
-        raise Damage("is just being made, or its recorder died at the start; record again")
-
-
-def open_file(path: Path) -> h5py.File:
-    """The HDF5 file, readable while its writer lives and after it was killed."""
-    # Locks say nothing here (the writer may be alive or dead) and fail on read-only mounts.
-    return h5py.File(path, "r", swmr=True, locking=False)
 
 
 def read_version(file: h5py.File) -> int:
@@ -96,8 +70,47 @@ def read_version(file: h5py.File) -> int:
     return int(file.attrs[schema.VERSION_ATTRIBUTE])
 
 
-class TableReader:
-    """A table whose first rows are known to be stored in the file itself.
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """The first rows of a table, known to be stored in the file itself."""
+
+    name: str
+    dtype: np.dtype[Any]
+    rows: int
+    chunk_rows: int
+    addresses: Array
+    """Where in the file each chunk starts, uint64 [chunks]."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of the chunks that hold the rows."""
+        return len(self.addresses) * self.chunk_rows * self.dtype.itemsize
+
+    def read(self, file: IO[bytes], first: int, count: int) -> Array:
+        """Records [first, first + count).
+
+        Raises:
+            IndexError: Some of them are not there.
+            OSError: The file has become shorter.
+        """
+        if first < 0 or count < 0 or first + count > self.rows:
+            raise IndexError(f"{self.name} [{first}, {first + count}) of {self.rows}")
+        records = np.empty((count, *self.dtype.shape), dtype=self.dtype.base)
+        target = memoryview(records.reshape(-1).view(np.uint8))
+        size, place = self.dtype.itemsize, first
+        while place < first + count:
+            chunk, offset = divmod(place, self.chunk_rows)
+            stop = min(first + count, (chunk + 1) * self.chunk_rows)
+            part = target[(place - first) * size : (stop - first) * size]
+            address = int(self.addresses[chunk]) + offset * size
+            if os.preadv(file.fileno(), [part], address) != len(part):
+                raise OSError("the file became shorter")
+            place = stop
+        return records
+
+
+class TableClaim:
+    """A table as HDF5 describes it.
 
     Args:
         file: The open dump.
@@ -105,12 +118,12 @@ class TableReader:
         dtype: What a record must be.
 
     Raises:
-        Damage: The table is missing or is not plain.
+        Broken: The table is missing or is not plain.
     """
 
     def __init__(self, file: h5py.File, name: str, dtype: np.dtype[Any]) -> None:
-        self.name: Final = name
-        self.dtype: Final = dtype
+        self._name: Final = name
+        self._dtype: Final = dtype
         self._dataset: Final = _open_plain(file, name, dtype)
         shape, chunks = self._dataset.shape, self._dataset.get_create_plist().get_chunk()
         if shape[1:] != dtype.shape or tuple(chunks[1:]) != dtype.shape:
@@ -121,35 +134,35 @@ class TableReader:
         self.length: Final = int(shape[0])
         """Rows the dataset claims, committed or not."""
 
-    def check_storage(self, rows: int, path: Path) -> int:
-        """Make sure that the first *rows* rows are backed by bytes of the file itself.
+    def locate(self, rows: int, file: IO[bytes]) -> StoredTable:
+        """Find the first *rows* rows in the file.
 
-        Returns:
-            The bytes of the chunks that hold them.
+        Raises:
+            Broken: Some of them are not stored there.
         """
-        size = os.path.getsize(path)
+        name, size = self._name, os.fstat(file.fileno()).st_size
         if rows > self.length:
-            raise Broken(f"table {self.name} holds {self.length} rows of {rows}")
-        if rows * self.dtype.itemsize > size:
-            raise Broken(f"table {self.name} claims {rows} rows, more than the file can hold")
-        if not rows:
-            return 0
-        chunk_bytes = self._chunk_rows * self.dtype.itemsize
-        addresses = np.sort(self._chunk_addresses(-(-rows // self._chunk_rows)))
-        if int(addresses[-1]) + chunk_bytes > size:
-            raise Broken(f"table {self.name} reaches beyond the end of the file")
-        if bool((np.diff(addresses) < chunk_bytes).any()):
-            raise Broken(f"table {self.name} has chunks that overlap")
-        return len(addresses) * chunk_bytes
+            raise Broken(f"table {name} holds {self.length} rows of {rows}")
+        if rows * self._dtype.itemsize > size:
+            raise Broken(f"table {name} claims {rows} rows, more than the file can hold")
+        addresses = self._addresses(-(-rows // self._chunk_rows))
+        chunk_bytes = self._chunk_rows * self._dtype.itemsize
+        ordered = np.sort(addresses)
+        if len(ordered) and int(ordered[-1]) + chunk_bytes > size:
+            raise Broken(f"table {name} reaches beyond the end of the file")
+        if bool((np.diff(ordered) < chunk_bytes).any()):
+            raise Broken(f"table {name} has chunks that overlap")
+        return StoredTable(name, self._dtype, rows, self._chunk_rows, addresses)
 
-    def _chunk_addresses(self, count: int) -> np.ndarray[Any, Any]:
+    def _addresses(self, count: int) -> Array:
         """File offsets of the first *count* chunks, uint64 [count]."""
-        tail = tuple(0 for _ in self.dtype.shape)
-        last = (count - 1) * self._chunk_rows
+        addresses = np.full(count, _NOWHERE, dtype=np.uint64)
+        if not count:
+            return addresses
         # A direct look-up, which fails where nothing is stored. Without it, iterating over a
         # table that was once huge and has shrunk would visit every hole that it left.
-        self._dataset.read_direct_chunk((last, *tail))
-        addresses = np.full(count, np.iinfo(np.uint64).max, dtype=np.uint64)
+        last = (count - 1) * self._chunk_rows
+        self._dataset.read_direct_chunk((last, *(0 for _ in self._dtype.shape)))
 
         def visit(chunk: Any) -> bool | None:
             index = chunk.chunk_offset[0] // self._chunk_rows
@@ -158,18 +171,9 @@ class TableReader:
             return True if index >= count - 1 else None
 
         self._dataset.chunk_iter(visit)
-        if bool((addresses == np.iinfo(np.uint64).max).any()):
-            raise Broken(f"table {self.name} has a hole")
+        if bool((addresses == _NOWHERE).any()):
+            raise Broken(f"table {self._name} has a hole")
         return addresses
-
-    def read(self, first: int, count: int) -> np.ndarray[Any, Any]:
-        """Records [first, first + count), which `check_storage` has covered."""
-        records = np.empty((count, *self.dtype.shape), dtype=self.dtype.base)
-        if count:
-            source = self._dataset.get_space()
-            source.select_hyperslab((first, *(0 for _ in self.dtype.shape)), records.shape)
-            self._dataset.read(h5s.create_simple(records.shape), source, records)
-        return records
 
 
 def _open_plain(file: h5py.File, name: str, dtype: np.dtype[Any]) -> h5d.DatasetID:

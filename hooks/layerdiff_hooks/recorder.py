@@ -1,0 +1,306 @@
+"""The explicit recorder, for engines that are no ``nn.Module``: they say what belongs where.
+
+recorder = Recorder("warm.h5", arm="warm", engine="my-engine")
+with recorder.request("r1", token_ids, hit=64) as request:
+    with recorder.forward_pass([(request, 64, 200)]):
+        recorder.observe("layers.0:out", hidden, layer_index=0)
+recorder.close()
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from layerdiff.digest import CHAIN_START, chain_tokens, derive_key
+from layerdiff.errors import CaptureError
+from layerdiff.format import schema
+from layerdiff.format.writer import DumpWriter
+from layerdiff.vocabulary import EventKind, Moment, Phase, Reach, Role, TensorKind
+from layerdiff_hooks.ledger import Ledger, Seen, Site, Span
+from layerdiff_hooks.requests import Request
+from layerdiff_hooks.rows import digest_elements, digest_rows
+
+Tensor: TypeAlias = torch.Tensor | npt.NDArray[Any]
+Chunk: TypeAlias = tuple[Request | str, int, int]
+"""(request, start, stop): absolute positions, half-open."""
+
+
+class Recorder:
+    """Writes one dump from what an engine tells it; for one thread.
+
+    Args:
+        path: The dump to write.
+        arm: Under what condition the run is done, such as ``cold`` or ``warm``.
+        engine: Who is recorded.
+        facts: More for the header, such as ``{"model": {"config": ..., "weights": ...}}``.
+        key: A file whose bytes key all digests; the same file in all arms.
+        sketch: Whether rows carry sketches.
+        tokens: Whether token ids are stored.
+        overwrite: Whether a file that is already there is replaced.
+
+    Raises:
+        CaptureError: The file or the key cannot be used.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        arm: str = "cold",
+        engine: str = "custom",
+        facts: Mapping[str, object] | None = None,
+        key: Path | str | None = None,
+        sketch: bool = True,
+        tokens: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        secret = derive_key(_key_bytes(key)) if key is not None else None
+        header = {"arm": arm, "engine": engine, "sketch": sketch, "keyed": secret is not None}
+        writer = DumpWriter(path, {**header, **(facts or {})}, overwrite=overwrite)
+        self._ledger = Ledger(writer, key=secret, sketch=sketch, keep_tokens=tokens)
+        self._requests: dict[str, Request] = {}
+        self._pass: tuple[Span, ...] | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def request(
+        self,
+        request_id: str,
+        token_ids: Sequence[int] = (),
+        *,
+        hit: int | None = None,
+        source: Request | str | None = None,
+    ) -> Iterator[Request]:
+        """Begin a request.
+
+        Args:
+            request_id: Its name.
+            token_ids: All that the user gives, what lies in a reused cache included.
+            hit: Positions that it takes from a cache; 0 for none, None if that is not known.
+            source: The request that filled that cache.
+        """
+        giver = None if source is None else self._find(source)
+        begun = self._begin(request_id, token_ids, hit, giver)
+        yield begun
+        if self._requests.get(request_id) is begun:
+            del self._requests[request_id]
+
+    def generated(self, request: Request | str, token_ids: Sequence[int]) -> None:
+        """Tokens that the model added to a request, in order."""
+        found = self._find(request)
+        found.forward(self._ledger, len(found.chain or ()), [int(token) for token in token_ids])
+
+    @contextmanager
+    def forward_pass(
+        self, chunks: Sequence[Chunk], *, phase: Phase | str = Phase.PREFILL, width: int = 0
+    ) -> Iterator[int]:
+        """One forward call; inside, what it computes is observed.
+
+        Args:
+            chunks: Which positions of which requests go through it, in the order of its rows.
+            phase: What it does for them.
+            width: Tokens per batch row, pads included; the longest chunk by default.
+        """
+        if self._pass is not None:
+            raise CaptureError("a forward pass is open already; passes do not nest")
+        spans = tuple((self._find(name).index, start, stop) for name, start, stop in chunks)
+        self._pass = spans
+        failed = True
+        try:
+            yield self._ledger.pass_index
+            failed = False
+        finally:
+            self._pass = None
+            self._ledger.commit(
+                phase=Phase[phase.upper()] if isinstance(phase, str) else phase,
+                flags=schema.PASS_FAILED if failed else 0,
+                batch=len(spans),
+                width=width or max((stop - start for _, start, stop in spans), default=0),
+                rowset=self._ledger.rowset(spans),
+            )
+
+    def observe(
+        self,
+        site: str,
+        tensor: Tensor,
+        *,
+        kind: TensorKind = TensorKind.HIDDEN,
+        moment: Moment = Moment.COMPUTED,
+        layer_index: int | None = None,
+        layer_kind: str = "",
+        role: Role = Role.TARGET,
+        reach: Reach = Reach.ROW,
+        inputs: Sequence[str] = (),
+        rows: Sequence[Chunk] | None = None,
+        kernel: int = schema.NO_TEXT,
+    ) -> None:
+        """Rows of one tensor.
+
+        Args:
+            site: Where it was seen.
+            tensor: [rows, ...]; keys and values as [rows, heads, head_dim].
+            rows: Which positions the rows are; those of the pass by default.
+            kernel: What `kernel` gave.
+
+        Raises:
+            CaptureError: The number of rows is another one than that of the positions.
+        """
+        spans = self._spans(rows)
+        count = sum(stop - start for _, start, stop in spans)
+        if tensor.shape[0] != count:
+            raise CaptureError(f"{site}: {tensor.shape[0]} rows were given for {count} positions")
+        number = self._site(site, kind, layer_index, layer_kind, role, reach, inputs)
+        seen = Seen(number, moment, kind, self._ledger.rowset(spans), kernel)
+        block = digest_rows(tensor[:, None], key=self._ledger.key, sketch=self._ledger.sketch)
+        if kind.is_kv and tensor.ndim == 3 and (count > 1 or moment is not Moment.COMPUTED):
+            elements = digest_elements(tensor, key=self._ledger.key)
+            block = replace(block, elements=elements)
+        self._ledger.observe(seen, block)
+
+    def state(
+        self,
+        site: str,
+        tensor: Tensor,
+        *,
+        request: Request | str,
+        position: int,
+        moment: Moment,
+        kind: TensorKind = TensorKind.RECURRENT_STATE,
+        parts_axis: int | None = 0,
+        layer_index: int | None = None,
+        layer_kind: str = "",
+        role: Role = Role.TARGET,
+        inputs: Sequence[str] = (),
+        kernel: int = schema.NO_TEXT,
+    ) -> None:
+        """One request's recurrent or convolution state.
+
+        Args:
+            tensor: Without a batch axis.
+            position: Tokens that it has consumed.
+            parts_axis: The axis of heads, or of time for a convolution; None for one part.
+        """
+        spans = ((self._find(request).index, position, position + 1),)
+        parts = tensor[None] if parts_axis is None else _first_axis(tensor, parts_axis)
+        number = self._site(site, kind, layer_index, layer_kind, role, Reach.STATE, inputs)
+        block = digest_rows(
+            parts[None], key=self._ledger.key, sketch=self._ledger.sketch, elements=True
+        )
+        seen = Seen(number, moment, kind, self._ledger.rowset(spans), kernel)
+        self._ledger.observe(seen, block)
+
+    def event(
+        self,
+        kind: EventKind,
+        *,
+        request: Request | str | None = None,
+        source: Request | str | None = None,
+        source_pass: int = schema.NONE,
+        start: int = schema.NONE,
+        stop: int = schema.NONE,
+        value: int = schema.NONE,
+        text: str = "",
+    ) -> None:
+        """Something that happened to a cache or a request, told with the running or next pass."""
+        self._ledger.event(
+            kind,
+            request=schema.NONE if request is None else self._find(request).index,
+            source=(schema.NONE if source is None else self._find(source).index, source_pass),
+            span=(start, stop),
+            value=value,
+            text=text,
+        )
+
+    def kernel(self, name: str, *, source: str = "", **facts: object) -> int:
+        """A function and its launch facts, for *kernel* of what it computes."""
+        return self._ledger.kernel(name, facts, source)
+
+    def close(self) -> None:
+        """Close the dump; safe to repeat."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._ledger.pending:
+            self._ledger.commit(
+                phase=Phase.MIXED, flags=schema.PASS_BETWEEN, rowset=schema.NO_TEXT
+            )
+        self._ledger.writer.close()
+
+    def _begin(
+        self, name: str, token_ids: Sequence[int], hit: int | None, source: Request | None
+    ) -> Request:
+        ledger = self._ledger
+        served = schema.NONE if hit is None else hit
+        index = ledger.request(
+            name,
+            explicit=True,
+            source=schema.NONE if source is None else source.index,
+            hit=served,
+        )
+        given = [int(token) for token in token_ids]
+        begun = Request(index, 0, name, given=len(given))
+        begun.adopt(ledger, given, chain_tokens(CHAIN_START, given).tolist())
+        ledger.event(EventKind.LOOKUP, request=index, value=served)
+        if hit is None:
+            text = f"how much of request {name} came from a cache was not told"
+            ledger.event(EventKind.GAP, request=index, text=text)
+        self._requests[name] = begun
+        return begun
+
+    def _find(self, request: Request | str) -> Request:
+        """A request by its handle, or by a name; an unknown name begins one."""
+        if isinstance(request, Request):
+            return request
+        return self._requests.get(request) or self._begin(request, (), None, None)
+
+    def _spans(self, rows: Sequence[Chunk] | None) -> tuple[Span, ...]:
+        if rows is not None:
+            return tuple((self._find(name).index, start, stop) for name, start, stop in rows)
+        if self._pass is None:
+            raise CaptureError("outside a forward pass the positions of rows must be given")
+        return self._pass
+
+    def _site(
+        self,
+        name: str,
+        kind: TensorKind,
+        layer_index: int | None,
+        layer_kind: str,
+        role: Role,
+        reach: Reach,
+        inputs: Sequence[str],
+    ) -> int:
+        index = schema.NONE if layer_index is None else layer_index
+        return self._ledger.site(Site(name, kind, index, layer_kind, reach, tuple(inputs), role))
+
+
+def _first_axis(tensor: Tensor, axis: int) -> Tensor:
+    if isinstance(tensor, torch.Tensor):
+        return tensor.movedim(axis, 0)
+    return np.moveaxis(tensor, axis, 0)
+
+
+def _key_bytes(path: Path | str) -> bytes:
+    # Here and not above: `record` brings in all that watches modules, which this class does not.
+    from layerdiff_hooks.record import read_key
+
+    return read_key(os.fspath(path))

@@ -1,0 +1,46 @@
+"""Causes that lie in what the model was given."""
+
+import numpy as np
+
+from layerdiff.causes.ruling import Ruling
+from layerdiff.compare import State
+from layerdiff.facts import OriginFacts
+from layerdiff.vocabulary import Cause, Moment, Reach, Role, TensorKind
+
+
+def request_mismatch(facts: OriginFacts) -> Ruling | None:
+    """request-mismatch: embeddings that differ although the tokens agree."""
+    if not _is_embedding(facts):
+        return None
+    return Ruling(
+        Cause.REQUEST_MISMATCH,
+        True,
+        "the embeddings differ although the tokens agree: the model was given something else",
+    )
+
+
+def _is_embedding(facts: OriginFacts) -> bool:
+    """Whether the origin's site is the first that a token meets, of what was observed."""
+    site = facts.site
+    if site.role is not Role.TARGET or site.kind is not TensorKind.HIDDEN:
+        return False
+    if site.reach is not Reach.ROW:
+        return False
+    return all(_unseen(facts, index) for index in site.inputs) and _before_layers(facts)
+
+
+def _unseen(facts: OriginFacts, site: int) -> bool:
+    column = facts.trace.columns.get((site, Moment.COMPUTED))
+    return (
+        column is None
+        or not np.isin(
+            column.diff.state[facts.find.positions], (State.AGREES, State.DIFFERS)
+        ).any()
+    )
+
+
+def _before_layers(facts: OriginFacts) -> bool:
+    layers = [s.layer_index for s in facts.trace.order if s.layer_index is not None]
+    first = min(layers, default=None)
+    site = facts.site
+    return site.layer_index is None or (site.layer_index == first and site.name.endswith(":in"))

@@ -1,0 +1,1 @@
+"""The screens: the grid, and what opens over it; one a file."""
