@@ -1,4 +1,4 @@
-"""The prefix experiment: one prompt cold and on a reused cache, with its truth from raw tensors."""
+"""The prefix experiment: one prompt cold and on a reused cache, and its truth by raw tensors."""
 
 import copy
 import io

@@ -42,7 +42,7 @@ class Caches:
 
 
 class Engine:
-    """A model that serves three requests: another prompt, a prefix, and the prompt on its cache."""
+    """A model that serves another prompt, then a prefix, then the prompt on its cache."""
 
     def __init__(self, family: str, folder: Path) -> None:
         self.model: Any = build(family, dtype=torch.float32)
@@ -51,9 +51,8 @@ class Engine:
         self.tokens = torch.randint(3, VOCABULARY, (1, LENGTH), generator=generator)
         self.other = torch.randint(3, VOCABULARY, (1, PREFIX), generator=generator)
         self.cold = folder / "cold.h5"
-        with record(self.model, self.cold, arm="cold") as recorder:
-            with recorder.request("r1", self.tokens):
-                forward(self.model, self.tokens, None)
+        with record(self.model, self.cold) as recorder, recorder.request("r1", self.tokens):
+            forward(self.model, self.tokens, None)
 
     def report(self, change: Change | None = None) -> Report:
         """Cold against warm with *change* done before the reuse."""
@@ -237,9 +236,8 @@ def test_other_embeddings_under_the_same_tokens_are_a_mismatch(
         embeddings = plain.model.get_input_embeddings()(plain.tokens).clone()
         embeddings[0, 7] *= scale
         paths.append(tmp_path / f"{name}.h5")
-        with record(plain.model, paths[-1], arm="cold") as recorder:
-            with recorder.request("r1", plain.tokens):
-                plain.model(inputs_embeds=embeddings, use_cache=True)
+        with record(plain.model, paths[-1]) as recorder, recorder.request("r1", plain.tokens):
+            plain.model(inputs_embeds=embeddings, use_cache=True)
     report = compare_files(str(paths[0]), str(paths[1])).report
     first = report.origins[0]
     assert (first.cause, first.position) == (Cause.REQUEST_MISMATCH, 7)

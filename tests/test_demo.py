@@ -28,7 +28,7 @@ def test_the_demo_answers_with_its_controls(
 
 
 def test_the_planted_fault_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    """One bit of the copied cache: the cell, the cause, and the control that convicts the cache."""
+    """One bit of the copied cache: the cell, the cause, and the control that convicts."""
     status = main(["demo", "--fault", "--format", "json"])
     report = json.loads(capsys.readouterr().out)
     first = report["origins"][0]

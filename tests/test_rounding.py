@@ -33,9 +33,8 @@ class Subject:
         generator = torch.Generator().manual_seed(5)
         self.tokens = torch.randint(3, VOCABULARY, (1, LENGTH), generator=generator)
         self.cold = folder / "cold.h5"
-        with record(self.model, self.cold, arm="cold") as recorder:
-            with recorder.request("r1", self.tokens):
-                forward(self.model, self.tokens, None)
+        with record(self.model, self.cold) as recorder, recorder.request("r1", self.tokens):
+            forward(self.model, self.tokens, None)
 
     def filled(self) -> Any:
         """A cache with the prefix."""

@@ -38,8 +38,9 @@ class Visit:
     @property
     def second(self) -> torch.Tensor | None:
         """The second output, where there is one."""
-        many = isinstance(self.output, tuple | list) and len(self.output) > 1
-        return self.output[1] if many and isinstance(self.output[1], torch.Tensor) else None
+        outputs: Any = self.output if isinstance(self.output, tuple | list) else ()
+        second = outputs[1] if len(outputs) > 1 else None
+        return second if isinstance(second, torch.Tensor) else None
 
 
 @dataclass(frozen=True, slots=True)

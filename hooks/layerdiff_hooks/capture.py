@@ -1,6 +1,7 @@
 """The recorder of one model: its request blocks, its passes, and the hooks between them."""
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
@@ -131,9 +132,10 @@ class ModelRecorder:
         session.off = True
         try:
             session.ledger.writer.close()
-        except CaptureError:
+        except CaptureError as error:
+            # The run has ended well; that its record did not must not undo it.
             if not faulty:
-                raise
+                warnings.warn(f"layerdiff: {error}", RuntimeWarning, stacklevel=2)
 
     def _finish(self, group: Group) -> None:
         close_group(self._session, group)

@@ -152,7 +152,9 @@ class Ledger:
     def observe(self, seen: Seen, block: RowBlock | None) -> None:
         """One observation; without a block it was carried."""
         if block is None:
-            self._observations.append(self._record(seen, (0, 0, 0, 1), 0, (self._nothing,) * 2))
+            self._observations.append(
+                self._record(seen, (0, 0, 0, 1), 0, (self._nothing, self._nothing))
+            )
             return
         digests = np.ascontiguousarray(block.digests, np.uint64)
         rows, parts = digests.shape

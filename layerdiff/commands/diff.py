@@ -13,7 +13,7 @@ from layerdiff.errors import (
     LayerdiffError,
     UsageError,
 )
-from layerdiff.format.reader import open_dumps
+from layerdiff.format.reader import Dump, open_dumps
 from layerdiff.model import Report
 from layerdiff.render.json import render_error, render_json
 from layerdiff.render.text import render_text
@@ -124,6 +124,14 @@ def split_request(name: str) -> tuple[Path, str | None]:
     if separator and not request:
         raise UsageError(f"{name}: name a request behind '::'")
     return Path(path), request if separator else None
+
+
+def open_one(path: Path) -> Dump:
+    """The dump at a path, or the only rank in a folder."""
+    dumps = open_dumps(path)
+    if len(dumps) > 1:
+        raise UsageError(f"{path}: holds {len(dumps)} ranks; name one, such as {dumps[0].path}")
+    return dumps[0]
 
 
 def _split_pair(pair: str) -> tuple[str, str]:

@@ -96,7 +96,7 @@ class StoredTable:
         if first < 0 or count < 0 or first + count > self.rows:
             raise IndexError(f"{self.name} [{first}, {first + count}) of {self.rows}")
         records = np.empty((count, *self.dtype.shape), dtype=self.dtype.base)
-        target = memoryview(records.reshape(-1).view(np.uint8))
+        target = records.reshape(-1).view(np.uint8).data
         size, place = self.dtype.itemsize, first
         while place < first + count:
             chunk, offset = divmod(place, self.chunk_rows)

@@ -23,9 +23,9 @@ class DemoCommand:
     name = "demo"
     help = "record and compare a tiny model, from nothing, on the CPU"
     description = f"""\
-Builds a tiny random hybrid model (no download), runs a prompt of {LENGTH} tokens cold, again, split, and
-warm (one request fills a cache with the first PREFIX tokens, another takes a copy over), records
-every run and says where warm and cold part.
+Builds a tiny random hybrid model (no download), runs a prompt of {LENGTH} tokens cold, again,
+split, and warm (one request fills a cache with the first PREFIX tokens, another takes a copy over),
+records every run and says where warm and cold part.
 
 exit status: that of the report, see layerdiff diff --help (1: the runs diverge)"""
     epilog = """\
@@ -132,7 +132,7 @@ CONTROLS = (
         "cold-split",
         "cold-split",
         "warm",
-        "save, copy and restore added nothing; it does not clear code that ignores what it restored",
+        "save, copy and restore added nothing; code that ignores what it restored is not cleared",
         "the same chunks without reuse give other bits: the cache is involved",
     ),
 )

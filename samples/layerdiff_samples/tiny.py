@@ -1,4 +1,4 @@
-"""A tiny random hybrid language model, built offline: linear attention, full attention, experts."""
+"""A tiny random hybrid language model, built offline: linear and full attention, experts."""
 
 import torch
 from torch import nn

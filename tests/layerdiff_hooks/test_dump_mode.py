@@ -81,10 +81,11 @@ def test_the_command_records_two_arms(script: Path, tmp_path: Path) -> None:
 
 
 def test_the_variable_records_the_same(script: Path, tmp_path: Path) -> None:
-    """Started as by the path file; an existing dump is kept and the next name taken."""
+    """Started as by the path file, twice; a file that exists is kept, the next name taken."""
     path = tmp_path / "out.h5"
     runner = (
-        f"{START}; import runpy, sys; sys.argv = ['s', 'warm']; runpy.run_path({str(script)!r})"
+        f"{START}; m.start_from_environment()\n"
+        f"import runpy, sys; sys.argv = ['s', 'warm']; runpy.run_path({str(script)!r})"
     )
     path.write_text("precious")
     done = python("-c", runner, LAYERDIFF_RECORD=str(path), LAYERDIFF_ARM="warm")
@@ -93,6 +94,7 @@ def test_the_variable_records_the_same(script: Path, tmp_path: Path) -> None:
     reading = read(tmp_path / "out.1.h5")
     assert [r.hit for r in reading.requests.values()] == [0, 10]
     assert (reading.dump.arm, reading.dump.complete) == ("warm", True)
+    assert not (tmp_path / "out.2.h5").exists()
 
 
 def test_unset_it_loads_nothing() -> None:

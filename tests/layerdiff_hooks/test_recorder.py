@@ -77,9 +77,9 @@ def test_rows_must_be_as_many_as_positions(tmp_path: Path) -> None:
         Recorder(tmp_path / "a.h5") as recorder,
         recorder.request("a", [1, 2], hit=0),
         recorder.forward_pass([("a", 0, 2)]),
+        pytest.raises(CaptureError, match="l0:out: 5 rows were given for 2"),
     ):
-        with pytest.raises(CaptureError, match="l0:out: 5 rows were given for 2"):
-            recorder.observe("l0:out", HIDDEN)
+        recorder.observe("l0:out", HIDDEN)
 
 
 def test_rows_may_be_declared(tmp_path: Path) -> None:
