@@ -6,7 +6,7 @@ from functools import partial
 from layerdiff.answer import build_report
 from layerdiff.digest_store import DigestStore
 from layerdiff.errors import PairingError
-from layerdiff.fingerprint import same_architecture
+from layerdiff.fingerprint import same_architecture, same_key
 from layerdiff.format.reader import Dump
 from layerdiff.lineage import Line, trace_line
 from layerdiff.model import Report
@@ -65,6 +65,7 @@ def compare_dumps(
     """
     for dump in (baseline, candidate):
         dump.require_passes()
+    same_key(baseline, candidate)
     same_architecture(baseline, candidate)
     if only != (None, None) and not forced:
         forced = _named_pair(baseline, candidate, only)

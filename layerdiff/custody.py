@@ -14,7 +14,7 @@ from layerdiff.compare import distances, equal_cells
 from layerdiff.digest_store import DigestStore
 from layerdiff.format.reader import Site
 from layerdiff.lineage import Line, Steps
-from layerdiff.segments import Cells, Segments, expand
+from layerdiff.segments import Cells, expand
 from layerdiff.vocabulary import Moment
 
 
@@ -44,77 +44,44 @@ class Breaches:
 
 def follow_custody(line: Line, store: DigestStore, site: Site, steps: Steps) -> Breaches:
     """Compares every look at a cached value with what was last seen of it."""
-    written, runs, moments = _timeline(line, site, steps)
-    size = int(max(runs.stop.max(initial=0), written.position.max(initial=-1) + 1))
-    first, seen = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
-    look, before, moment, unwritten = [], [], [], []
-    done = 0
-    for index in range(len(runs)):
-        now = int(np.searchsorted(written.observation, runs.observation[index]))
-        fresh = written.take(slice(done, now))
-        first[fresh.position], seen[fresh.position] = fresh.first, fresh.observation
-        done = now
-        cells = expand(runs.take(slice(index, index + 1)))
-        known = first[cells.position] >= 0
-        unwritten.append(cells.position[~known])
-        found = cells.take(known)
-        left = _last_seen(line, found.position, first, seen)
-        changed = ~equal_cells((store, left), (store, found))
-        look.append(found.take(changed))
-        before.append(left.take(changed))
-        moment.append(np.full(int(changed.sum()), moments[index], np.uint8))
-        first[cells.position], seen[cells.position] = cells.first, cells.observation
-    looks, befores = _join(look), _join(before)
+    cells, moments, written = _timeline(line, site, steps)
+    order = np.argsort((cells.position << 32) | cells.observation, kind="stable")
+    cells, moments, written = cells.take(order), moments[order], written[order]
+    again = np.zeros(len(cells), bool)
+    again[1:] = cells.position[1:] == cells.position[:-1]
+    looks = np.flatnonzero(again & ~written)
+    look, before = cells.take(looks), cells.take(looks - 1)
+    changed = ~equal_cells((store, before), (store, look))
+    look, before = look.take(changed), before.take(changed)
     return Breaches(
-        np.concatenate([np.zeros(0, np.uint8), *moment]),
-        looks,
-        befores,
-        distances((store, befores), (store, looks)),
-        np.unique(np.concatenate([np.zeros(0, np.int64), *unwritten])),
+        moments[looks][changed],
+        look,
+        before,
+        distances((store, before), (store, look)),
+        np.unique(cells.position[~again & ~written]),
     )
 
 
-def _last_seen(
-    line: Line, position: NDArray[np.int64], first: NDArray[np.int64], seen: NDArray[np.int64]
-) -> Cells:
-    observation = seen[position]
-    parts = line.dump.observations["parts"][observation].astype(np.int64)
-    return Cells(position, np.zeros_like(position), first[position], parts, observation)
+def _timeline(
+    line: Line, site: Site, steps: Steps
+) -> tuple[Cells, NDArray[np.uint8], NDArray[np.bool_]]:
+    """Every cell of a cached column, when it was seen, and whether a pass wrote it just then."""
+    runs, moments, written = [], [], []
+    for moment in (Moment.COMPUTED, Moment.OUT, Moment.IN):
+        cells = expand(line.looks(site, moment))
+        runs.append(cells)
+        moments.append(np.full(len(cells), moment, np.uint8))
+        by_pass = moment is Moment.OUT and site.kind.is_state
+        written.append(
+            _left_by_a_pass(line, cells, steps)
+            if by_pass
+            else np.full(len(cells), moment is Moment.COMPUTED)
+        )
+    cells = Cells(*(np.concatenate([getattr(c, name) for c in runs]) for name in Cells.__slots__))
+    return cells, np.concatenate(moments), np.concatenate(written)
 
 
-def _join(parts: list[Cells]) -> Cells:
-    empty = [np.zeros(0, np.int64)]
-    return Cells(
-        *(np.concatenate(empty + [getattr(p, name) for p in parts]) for name in Cells.__slots__)
-    )
-
-
-def _timeline(line: Line, site: Site, steps: Steps) -> tuple[Cells, Segments, NDArray[np.uint8]]:
-    """The cells that passes wrote, and the runs of looks with their moments, in order of time."""
-    writing = Moment.OUT if site.kind.is_state else Moment.COMPUTED
-    written = line.looks(site, writing)
-    looks = [(line.looks(site, Moment.IN), Moment.IN)]
-    if site.kind.is_state:
-        own = _left_by_a_pass(line, written, steps)
-        looks.append((written.take(np.flatnonzero(~own)), Moment.OUT))
-        written = written.take(np.flatnonzero(own))
-    else:
-        looks.append((line.looks(site, Moment.OUT), Moment.OUT))
-    runs = Segments(
-        *(np.concatenate([getattr(r, name) for r, _ in looks]) for name in Segments.__slots__)
-    )
-    moments = np.concatenate([np.full(len(r), moment, np.uint8) for r, moment in looks])
-    order = np.argsort(runs.observation, kind="stable")
-    cells = expand(written)
-    return (
-        cells.take(np.argsort(cells.observation, kind="stable")),
-        runs.take(order),
-        moments[order],
-    )
-
-
-def _left_by_a_pass(line: Line, states: Segments, steps: Steps) -> NDArray[np.bool_]:
+def _left_by_a_pass(line: Line, states: Cells, steps: Steps) -> NDArray[np.bool_]:
     """Which states a pass of this line left at its end; others were looked at later."""
     passes = line.dump.observations["pass_index"][states.observation].astype(np.int64)
-    ends = steps.pass_index * (1 << 32) + steps.stop
-    return np.isin(passes * (1 << 32) + states.start, ends)
+    return np.isin((passes << 32) | states.position, (steps.pass_index << 32) | steps.stop)

@@ -1,6 +1,7 @@
 """Digests and sketches of one dump, fetched by cell, with a bounded memory."""
 
 from collections import OrderedDict
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +22,15 @@ class DigestStore:
 
     def digests(self, first: NDArray[np.int64], parts: int) -> NDArray[np.uint64]:
         """Digests [cells, parts] of cells whose first digest is at *first*."""
-        index = first[:, None] + np.arange(parts)
-        found = np.empty(index.shape, np.uint64)
+        index = (first[:, None] + np.arange(parts)).ravel()
+        found = np.empty(len(index), np.uint64)
         block_of = index // _BLOCK
-        for block in np.unique(block_of):
-            here = block_of == block
-            found[here] = self._block(int(block))[index[here] - block * _BLOCK]
-        return found
+        cuts = [0, *(np.flatnonzero(np.diff(block_of)) + 1).tolist(), len(index)]
+        for low, high in pairwise(cuts):
+            if low < high:
+                block = int(block_of[low])
+                found[low:high] = self._block(block)[index[low:high] - block * _BLOCK]
+        return found.reshape(len(first), parts)
 
     def sketches(self, first: NDArray[np.int64], parts: int) -> NDArray[np.float32] | None:
         """Sketches [cells, parts, 5] of the same cells; None when the dump has none."""

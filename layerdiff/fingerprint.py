@@ -33,6 +33,24 @@ def same_architecture(baseline: Dump, candidate: Dump) -> None:
         )
 
 
+def same_key(baseline: Dump, candidate: Dump) -> None:
+    """Checks that the digests of both dumps were keyed alike.
+
+    Raises:
+        PairingError: They were not, so that equal rows have different digests.
+    """
+    ours, theirs = candidate.header.get("key_check"), baseline.header.get("key_check")
+    if ours == theirs:
+        return
+    without = baseline.path if theirs is None else candidate.path
+    if ours is None or theirs is None:
+        raise PairingError(f"{without} was recorded without --key and the other dump with one")
+    raise PairingError(
+        f"{baseline.path} and {candidate.path} were recorded with different keys; use one key "
+        "file for all arms"
+    )
+
+
 def weights_mismatch(baseline: Dump, candidate: Dump) -> str | None:
     """What differs between the weights, or None where they agree or are not known."""
     ours, theirs = model_facts(candidate), model_facts(baseline)

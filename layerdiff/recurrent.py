@@ -84,8 +84,15 @@ def judge_mixer(tracer: "Tracer", site: Site) -> None:
 def _walk(
     tracer: "Tracer", states: list[_StateWalk], hidden: Flow, rows: ColumnDiff, incoming: Flow
 ) -> None:
-    """Fills *incoming* and the states' own, pass by pass."""
+    """Fills *incoming* and the states' own, pass by pass from the first that anything reaches."""
+    seen = [hidden.bad, rows.differs]
+    for state in states:
+        seen += [diff.differs for diff in state.diffs.values()]
+        seen += [changed > 0 for changed in state.changed.values()]
+    first = int(np.argmax(np.logical_or.reduce(seen)))
     for start, stop in zip(tracer.steps.start, tracer.steps.stop, strict=True):
+        if stop < first:
+            continue
         start, stop = int(start), min(int(stop), tracer.size)
         if start >= stop:
             continue

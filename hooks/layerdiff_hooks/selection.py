@@ -22,7 +22,7 @@ def standard_names(sites: ModelMap) -> list[str]:
             names += [f"{part.name}:{port}" for port in ("recurrent", "conv") if part.has_state]
             names.append(f"{part.name}:out")
         names.append(f"{layer.name}:out")
-    names += [f"{name}:out" for name, _ in sites.norms]
+    names += [f"{name}:{port}" for name, _ in sites.norms for port in ("in", "out")]
     return names + ([f"{sites.head[0]}:out"] if sites.head else [])
 
 

@@ -55,6 +55,7 @@ class Taps:
         for owners in parts.values():
             self._around(stack, owners[0][1].module, owners, self._part_in, self._part_out)
         for name, module in sites.norms:
+            self._before(stack, module, self._norm_in, name)
             self._after(stack, module, self._norm_out, name)
         if sites.head:
             self._after(stack, sites.head[1], self._head_out, sites.head[0])
@@ -210,12 +211,21 @@ class Taps:
             self._see(active, residual, visit.module, second)
         active.stream, active.trace, active.part = site.name, None, None
 
+    def _norm_in(self, active: PassState, visit: Visit, name: str) -> None:
+        """What the last layer left may be changed on its way here, as between layers."""
+        if self._past_layers(active):
+            site = Site(f"{name}:in", inputs=(active.stream,))
+            if self._see(active, site, None, visit.input):
+                active.stream = site.name
+
     def _norm_out(self, active: PassState, visit: Visit, name: str) -> None:
-        if len(active.layers) < len(self._sites.layers) or active.trace is not None:
-            return
-        site = Site(f"{name}:out", inputs=(active.stream,))
-        if self._see(active, site, visit.module, visit.main):
-            active.stream = site.name
+        if self._past_layers(active):
+            site = Site(f"{name}:out", inputs=(active.stream,))
+            if self._see(active, site, visit.module, visit.main):
+                active.stream = site.name
+
+    def _past_layers(self, active: PassState) -> bool:
+        return len(active.layers) == len(self._sites.layers) and active.trace is None
 
     def _head_out(self, active: PassState, visit: Visit, name: str) -> None:
         if not active.layers:

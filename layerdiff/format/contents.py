@@ -13,7 +13,7 @@ import numpy as np
 from layerdiff.errors import NotADump, UnsupportedFormat
 from layerdiff.format import schema
 from layerdiff.format.checks import check_passes, check_tables, rowset_bounds
-from layerdiff.format.damage import Broken, Damage
+from layerdiff.format.damage import Broken, CutShort, Damage, reason
 from layerdiff.format.storage import (
     HDF5_ERRORS,
     StoredTable,
@@ -26,7 +26,8 @@ from layerdiff.format.text import Texts, json_object
 
 Array = np.ndarray[Any, Any]
 
-_NOT_IN_MEMORY: Final = ("text_bytes", "text_ends", "digests", "sketches")
+_TEXT: Final = ("text_bytes", "text_ends")
+_LAZY: Final = ("digests", "sketches")
 _PATIENCE: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2)
 """Seconds between tries, as a live recorder may be writing what is just read."""
 
@@ -67,7 +68,7 @@ def open_contents(path: Path) -> Contents:
     except Damage as damage:
         raise NotADump(path, str(damage)) from None
     except OSError as error:
-        raise NotADump(path, f"cannot be read: {_first_line(error)}") from None
+        raise NotADump(path, f"cannot be read: {reason(error)}") from None
 
 
 def _locate(path: Path, file: IO[bytes]) -> tuple[Array, Mapping[str, StoredTable]]:
@@ -77,18 +78,20 @@ def _locate(path: Path, file: IO[bytes]) -> tuple[Array, Mapping[str, StoredTabl
         try:
             with h5py.File(ClosedView(file, superblock), "r") as structure:
                 _check_version(path, read_version(structure))
-                return _tables(structure, file)
+                return _tables(structure, file, is_open_for_writing(superblock))
         except HDF5_ERRORS as error:
             if wait is None or not is_open_for_writing(superblock):
-                raise Broken(_first_line(error)) from None
+                raise _named(error) from None
         time.sleep(wait)
     raise AssertionError
 
 
-def _tables(structure: h5py.File, file: IO[bytes]) -> tuple[Array, dict[str, StoredTable]]:
+def _tables(
+    structure: h5py.File, file: IO[bytes], writing: bool
+) -> tuple[Array, dict[str, StoredTable]]:
     # `passes` first: what it names was flushed before it, so the tables are seen at least so far.
     claim = TableClaim(structure, schema.PASSES, schema.PASS)
-    committed = claim.locate(claim.length, file)
+    committed = claim.locate_committed(file, may_fail_at_end=writing)
     passes = committed.read(file, 0, committed.rows)
     claims = {name: TableClaim(structure, name, dtype) for name, dtype in schema.TABLES.items()}
     check_passes(passes, {name: table.length for name, table in claims.items()})
@@ -107,7 +110,7 @@ def _tables(structure: h5py.File, file: IO[bytes]) -> tuple[Array, dict[str, Sto
 
 def _load(file: IO[bytes], passes: Array, stored: Mapping[str, StoredTable]) -> Contents:
     texts = Texts(*(stored[name].read(file, 0, stored[name].rows) for name in _TEXT))
-    tables = {n: t.read(file, 0, t.rows) for n, t in stored.items() if n not in _NOT_IN_MEMORY}
+    tables = {n: t.read(file, 0, t.rows) for n, t in stored.items() if n not in _TEXT + _LAZY}
     bounds = rowset_bounds(tables["spans"])
     sizes = _rowset_sizes(tables["spans"], bounds)
     check_tables(passes, tables, texts, sizes)
@@ -122,9 +125,6 @@ def _load(file: IO[bytes], passes: Array, stored: Mapping[str, StoredTable]) -> 
         digests=stored["digests"],
         sketches=stored["sketches"],
     )
-
-
-_TEXT: Final = ("text_bytes", "text_ends")
 
 
 def _check_version(path: Path, version: int) -> None:
@@ -146,5 +146,5 @@ def _header(texts: Texts) -> dict[str, Any]:
     return header
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _named(error: BaseException) -> Damage:
+    return Damage(str(error)) if isinstance(error, CutShort) else Broken(reason(error))

@@ -4,7 +4,7 @@ Small tables are checked and held in memory; digests and sketches are read where
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -12,10 +12,11 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from layerdiff.digest import root_digest
 from layerdiff.errors import EmptyDump, NotADump
 from layerdiff.format import decode, schema
 from layerdiff.format.contents import Contents, open_contents
-from layerdiff.format.damage import Damage
+from layerdiff.format.damage import Damage, reason
 from layerdiff.format.records import Event, Kernel, Request, Site
 from layerdiff.format.storage import StoredTable
 from layerdiff.vocabulary import EventKind
@@ -206,11 +207,32 @@ class Dump:
         """
         return self._read(self._contents.sketches, first, count) if self.has_sketches else None
 
+    def check_roots(self, observations: Iterable[int] | None = None) -> None:
+        """Make sure that digests on disk are as they were written, as their roots tell.
+
+        A report should not call a difference what is a damaged file.
+
+        Args:
+            observations: Indices; all if not given.
+
+        Raises:
+            NotADump: Digests and root of an observation disagree.
+        """
+        for index in range(len(self.observations)) if observations is None else observations:
+            record = self.observations[index]
+            count = int(record["rows"]) * int(record["parts"])
+            if (
+                count
+                and root_digest(self.digests(record["first_digest"], count)) != record["root"]
+            ):
+                problem = f"is damaged: the digests of observation {index} do not match their root"
+                raise NotADump(self.path, f"{problem}; record again")
+
     def _read(self, table: StoredTable, first: int, count: int) -> Array:
         try:
             return table.read(self._contents.file, int(first), int(count))
         except OSError as error:
-            raise NotADump(self.path, f"cannot be read any more: {error}") from None
+            raise NotADump(self.path, f"cannot be read any more: {reason(error)}") from None
 
 
 def open_dumps(path: Path | str) -> list[Dump]:

@@ -17,7 +17,7 @@ import numpy as np
 from h5py import h5d, h5l, h5t
 
 from layerdiff.format import schema
-from layerdiff.format.damage import Broken, Damage
+from layerdiff.format.damage import Broken, CutShort, Damage, reason
 
 Array = np.ndarray[Any, Any]
 
@@ -46,7 +46,7 @@ def open_regular(path: Path) -> IO[bytes]:
     except PermissionError:
         raise Damage("no permission to read it") from None
     except (OSError, ValueError) as error:
-        raise Damage(f"cannot be read: {error}") from None
+        raise Damage(f"cannot be read: {reason(error)}") from None
 
 
 def read_version(file: h5py.File) -> int:
@@ -91,7 +91,7 @@ class StoredTable:
 
         Raises:
             IndexError: Some of them are not there.
-            OSError: The file has become shorter.
+            CutShort: The file has become shorter.
         """
         if first < 0 or count < 0 or first + count > self.rows:
             raise IndexError(f"{self.name} [{first}, {first + count}) of {self.rows}")
@@ -104,7 +104,7 @@ class StoredTable:
             part = target[(place - first) * size : (stop - first) * size]
             address = int(self.addresses[chunk]) + offset * size
             if os.preadv(file.fileno(), [part], address) != len(part):
-                raise OSError("the file became shorter")
+                raise CutShort
             place = stop
         return records
 
@@ -128,17 +128,31 @@ class TableClaim:
         shape, chunks = self._dataset.shape, self._dataset.get_create_plist().get_chunk()
         if shape[1:] != dtype.shape or tuple(chunks[1:]) != dtype.shape:
             raise Broken(f"table {name} has the wrong shape")
-        if chunks[0] * dtype.itemsize > _MAX_CHUNK_BYTES:
-            raise Broken(f"table {name} has chunks of more than {_MAX_CHUNK_BYTES} bytes")
         self._chunk_rows: Final = int(chunks[0])
+        self._chunk_bytes: Final = self._chunk_rows * dtype.itemsize
+        if self._chunk_bytes > _MAX_CHUNK_BYTES:
+            raise Broken(f"table {name} has chunks of more than {_MAX_CHUNK_BYTES} bytes")
         self.length: Final = int(shape[0])
         """Rows the dataset claims, committed or not."""
+
+    def locate_committed(self, file: IO[bytes], *, may_fail_at_end: bool) -> StoredTable:
+        """Find all rows, or, if the recorder may have failed, those before a missing last chunk.
+
+        A full disk can leave a commit record that is counted, but was never stored.
+        """
+        try:
+            return self.locate(self.length, file)
+        except (RuntimeError, ValueError):
+            if not may_fail_at_end or not self.length:
+                raise
+        return self.locate((self.length - 1) // self._chunk_rows * self._chunk_rows, file)
 
     def locate(self, rows: int, file: IO[bytes]) -> StoredTable:
         """Find the first *rows* rows in the file.
 
         Raises:
             Broken: Some of them are not stored there.
+            CutShort: The file ends before them.
         """
         name, size = self._name, os.fstat(file.fileno()).st_size
         if rows > self.length:
@@ -146,11 +160,10 @@ class TableClaim:
         if rows * self._dtype.itemsize > size:
             raise Broken(f"table {name} claims {rows} rows, more than the file can hold")
         addresses = self._addresses(-(-rows // self._chunk_rows))
-        chunk_bytes = self._chunk_rows * self._dtype.itemsize
         ordered = np.sort(addresses)
-        if len(ordered) and int(ordered[-1]) + chunk_bytes > size:
-            raise Broken(f"table {name} reaches beyond the end of the file")
-        if bool((np.diff(ordered) < chunk_bytes).any()):
+        if len(ordered) and int(ordered[-1]) + self._chunk_bytes > size:
+            raise CutShort
+        if bool((np.diff(ordered) < self._chunk_bytes).any()):
             raise Broken(f"table {name} has chunks that overlap")
         return StoredTable(name, self._dtype, rows, self._chunk_rows, addresses)
 
@@ -161,8 +174,8 @@ class TableClaim:
             return addresses
         # A direct look-up, which fails where nothing is stored. Without it, iterating over a
         # table that was once huge and has shrunk would visit every hole that it left.
-        last = (count - 1) * self._chunk_rows
-        self._dataset.read_direct_chunk((last, *(0 for _ in self._dtype.shape)))
+        last = ((count - 1) * self._chunk_rows, *(0 for _ in self._dtype.shape))
+        self._dataset.read_direct_chunk(last, out=bytearray(self._chunk_bytes))
 
         def visit(chunk: Any) -> bool | None:
             index = chunk.chunk_offset[0] // self._chunk_rows

@@ -2,15 +2,15 @@
 
 A dump is read while its recorder lives and after it was killed. HDF5's own reader for that case
 waits without end where metadata is damaged, and reads zeros beyond the end of the file. So the
-file is handed to HDF5 read-only with its superblock set right in memory: not being written,
-and as long as it is. The order in which a recorder flushes makes that safe.
+file is handed to HDF5 read-only with its superblock set right in memory: not being written, and
+as long as it is or may become. The order in which a recorder flushes makes that safe.
 """
 
 import io
 import os
 from typing import IO, Any, Final
 
-from layerdiff.format.damage import Broken, Damage
+from layerdiff.format.damage import Broken, CutShort, Damage
 
 _SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 _SIZE: Final = 48
@@ -19,6 +19,8 @@ _END: Final = slice(28, 36)
 _CHECKSUM: Final = slice(44, 48)
 _WRITING: Final = 1
 _SHARED: Final = 4
+_GROWTH: Final = 1 << 30
+"""What a recorder may append while its file is being opened."""
 _MASK: Final = 0xFFFFFFFF
 
 
@@ -41,7 +43,8 @@ def read_superblock(file: IO[bytes]) -> bytes:
     if int.from_bytes(head[_CHECKSUM], "little") != lookup3(head[:44]):
         raise Broken("its first 48 bytes do not match their checksum")
     end = int.from_bytes(head[_END], "little")
-    if end > size:
+    # A recorder that died or filled the disk may have promised more than it wrote.
+    if end > size and not is_open_for_writing(head):
         raise Damage(f"was cut short: {size} of {end} bytes are left; copy or record it again")
     if head[_FLAGS] & _WRITING and not head[_FLAGS] & _SHARED:
         raise Damage("is just being made, or its recorder died at the start; record again")
@@ -54,7 +57,7 @@ def is_open_for_writing(superblock: bytes) -> bool:
 
 
 class ClosedView(io.RawIOBase):
-    """An open file as HDF5 shall see it: read-only, not being written, and no longer than it is.
+    """An open file as HDF5 shall see it: read-only and not being written.
 
     Args:
         file: The file.
@@ -64,7 +67,9 @@ class ClosedView(io.RawIOBase):
     def __init__(self, file: IO[bytes], superblock: bytes) -> None:
         super().__init__()
         self._descriptor: Final = file.fileno()
-        self._size: Final = os.fstat(self._descriptor).st_size
+        self._size: Final = os.fstat(self._descriptor).st_size + (
+            _GROWTH if is_open_for_writing(superblock) else 0
+        )
         self._head: Final = _closed(superblock, self._size)
         self._place = 0
 
@@ -89,11 +94,9 @@ class ClosedView(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill *buffer* whole; HDF5 would take what is missing for zeros."""
         count = len(buffer)
-        if self._place + count > self._size:
-            raise OSError("a reference beyond the end of the file")
         data = bytearray(os.pread(self._descriptor, count, self._place))
         if len(data) < count:
-            raise OSError("the file became shorter")
+            raise CutShort
         if self._place < _SIZE:
             part = self._head[self._place : self._place + count]
             data[: len(part)] = part

@@ -19,6 +19,7 @@ import numpy as np
 
 from layerdiff.errors import CaptureError
 from layerdiff.format import schema
+from layerdiff.format.damage import reason
 from layerdiff.format.table import TableWriter, create_tables
 from layerdiff.vocabulary import Phase
 
@@ -51,7 +52,6 @@ class DumpWriter:
         self.path: Final = Path(path)
         self._pid: Final = os.getpid()
         self._texts: dict[str, int] = {}
-        self._text_heap = 0
         self._counts: dict[str, int] = dict.fromkeys(schema.TABLES, 0)
         self._buffers: dict[str, list[_Buffered]] = {name: [] for name in schema.TABLES}
         self._pass_index = 0
@@ -61,10 +61,11 @@ class DumpWriter:
         try:
             self._tables = self._start(first_text)
         except BaseException:
+            self._cut_off()
             self._abandon()
             self.path.unlink(missing_ok=True)
             raise
-        _guard_forks(weakref.WeakMethod(self._forget_in_child))
+        _guard_forks(weakref.WeakMethod(self._cut_off))
 
     def _start(self, first_text: str) -> dict[str, TableWriter]:
         assert self._file is not None
@@ -77,7 +78,7 @@ class DumpWriter:
             self._file.flush()
             self._file.swmr_mode = True
         except (OSError, RuntimeError, ValueError) as error:
-            raise CaptureError(f"{self.path}: the dump cannot be made: {_first(error)}") from None
+            raise CaptureError(f"{self.path}: the dump cannot be made: {reason(error)}") from None
         return tables
 
     @property
@@ -95,9 +96,9 @@ class DumpWriter:
         limit = schema.MAX_HEADER_BYTES if not self._texts else schema.MAX_TEXT_BYTES
         if len(data) > limit:
             data = data[:limit].decode("utf-8", "ignore").encode()
-        self._text_heap += len(data)
         self.append("text_bytes", np.frombuffer(data, dtype=np.uint8))
-        identifier = self.append("text_ends", np.array([self._text_heap], dtype="<u8"))
+        end = np.array([self._counts["text_bytes"]], dtype="<u8")
+        identifier = self.append("text_ends", end)
         self._texts[value] = identifier
         return identifier
 
@@ -162,8 +163,8 @@ class DumpWriter:
             self._tables[schema.PASSES].write(self._pass_index, record)
             self._file.flush()
         except (OSError, RuntimeError, ValueError) as error:
-            self._broken = f"writing failed, the dump ends at pass {self._pass_index - 1}"
-            self._broken += f": {_first(error)}"
+            self._broken = f"writing failed after {self._pass_index} passes: {reason(error)}"
+            self._cut_off()
             self._abandon()
             raise CaptureError(f"{self.path}: {self._broken}") from None
         self._pass_index += 1
@@ -191,13 +192,16 @@ class DumpWriter:
     def _abandon(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            # After a failed write HDF5 fails again here; what is committed is on disk already.
             with contextlib.suppress(OSError, RuntimeError, ValueError):
                 file.close()
 
-    def _forget_in_child(self) -> None:
-        """Keep a forked child's HDF5 from writing its stale copy of the file when it exits."""
-        if self._file is None or os.getpid() == self._pid:
+    def _cut_off(self) -> None:
+        """Let nothing that HDF5 still holds reach the file, which ends at the last commit.
+
+        HDF5 writes what it holds when the process exits. After a failed write that fails again
+        and ends in a crash; in a forked child it would overwrite the parent's file.
+        """
+        if self._file is None:
             return
         with contextlib.suppress(OSError, RuntimeError, ValueError):
             null = os.open(os.devnull, os.O_RDWR)
@@ -206,6 +210,8 @@ class DumpWriter:
 
 
 def _create(path: Path, *, overwrite: bool) -> h5py.File:
+    if "\0" in str(path):  # HDF5 would make the file that is named up to there
+        raise CaptureError(f"{str(path)!r}: no file name has a zero byte")
     try:
         if overwrite and path.is_file():
             path.unlink()
@@ -217,13 +223,13 @@ def _create(path: Path, *, overwrite: bool) -> h5py.File:
     except FileNotFoundError:
         problem = f"no folder {path.parent}; make it first"
     except (OSError, ValueError, RuntimeError) as error:
-        problem = f"cannot be made: {_first(error)}"
+        problem = f"cannot be made: {reason(error)}"
     raise CaptureError(f"{path}: {problem}")
 
 
-def _guard_forks(forget: "weakref.WeakMethod[Callable[[], None]]") -> None:
+def _guard_forks(cut_off: "weakref.WeakMethod[Callable[[], None]]") -> None:
     def in_child() -> None:
-        if (method := forget()) is not None:
+        if (method := cut_off()) is not None:
             method()
 
     if sys.platform != "win32":
@@ -242,7 +248,7 @@ def _header_text(path: Path, header: Mapping[str, object]) -> str:
     try:
         text = json.dumps(_finite(facts), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise CaptureError(f"{path}: the header is no JSON: {_first(error)}") from None
+        raise CaptureError(f"{path}: the header is no JSON: {reason(error)}") from None
     if len(text) > schema.MAX_HEADER_BYTES:
         raise CaptureError(f"{path}: the header is longer than {schema.MAX_HEADER_BYTES} bytes")
     return text
@@ -257,7 +263,3 @@ def _finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
-
-
-def _first(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

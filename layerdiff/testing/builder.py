@@ -148,7 +148,8 @@ class DumpBuilder:
             The index of the observation.
         """
         values = np.ascontiguousarray(values if parts else values[:, None])
-        dtype, shape = dtype or values.dtype.name, values.shape[2:]
+        dtype = dtype or values.dtype.name
+        shape = values.shape[2:]
         cells = values.reshape(values.shape[0] * values.shape[1], -1)
         digests = row_digests(cells.view(np.uint8), dtype, shape, self._key)
         first = self.writer.append("digests", digests)

@@ -24,7 +24,7 @@ class DemoCommand:
     help = "record and compare a tiny model, from nothing, on the CPU"
     description = f"""\
 Builds a tiny random hybrid model (no download), runs a prompt of {LENGTH} tokens cold, again,
-split, and warm (one request fills a cache with the first PREFIX tokens, another takes a copy over),
+split, and warm (one request fills a cache with PREFIX tokens, another takes a copy over),
 records every run and says where warm and cold part.
 
 exit status: that of the report, see layerdiff diff --help (1: the runs diverge)"""

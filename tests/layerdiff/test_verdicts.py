@@ -259,3 +259,78 @@ def test_a_report_can_be_written_to_a_file(cold: Path, warm: Path, tmp_path: Pat
     assert main(["diff", str(cold), str(warm), "--format", "json", "-o", str(out)]) == 0
     assert json.loads(out.read_text())["verdict"] == "identical"
     assert main(["diff", str(cold), str(warm), "-o", str(tmp_path / "no" / "x")]) == 2
+
+
+def test_digests_with_other_keys_are_not_compared(tmp_path: Path, capsys: Any) -> None:
+    """Equal rows have different digests under different keys: 2, not a divergence."""
+    paths = []
+    for name, check in (("plain", None), ("one", "1111"), ("two", "2222")):
+        paths.append(tmp_path / f"{name}.h5")
+        header = {} if check is None else {"key_check": check}
+        with DumpBuilder(paths[-1], arm="run", header=header) as builder:
+            request = builder.request("r1", TOKENS[:2])
+            builder.site("model.layers.0:out", layer_index=0)
+            builder.observe("model.layers.0:out", np.ones((2, 4), np.float32), [(request, 0, 2)])
+            builder.commit([(request, 0, 2)])
+    for a, b in ((0, 1), (1, 0), (1, 2)):
+        status, report = run(capsys, paths[a], paths[b])
+        assert status == 2
+        assert "key" in report["error"]
+    status, _ = run(capsys, paths[1], paths[1])
+    assert status == 0
+
+
+def one_row_dump(path: Path, values: np.ndarray, dtype: str | None = None) -> Path:
+    """A dump with the rows of one site."""
+    with DumpBuilder(path, arm="run") as builder:
+        request = builder.request("r1", TOKENS[: len(values)])
+        builder.site("model.layers.0:out", layer_index=0)
+        span = (request, 0, len(values))
+        builder.observe("model.layers.0:out", values, [span], dtype=dtype)
+        builder.commit([span])
+    return path
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    return values.view(np.uint32)
+
+
+def swapped(values: np.ndarray) -> None:
+    """Two elements of one row."""
+    values[1, [2, 3]] = values[1, [3, 2]]
+
+
+def permuted(values: np.ndarray) -> None:
+    """Two whole rows."""
+    values[[1, 3]] = values[[3, 1]]
+
+
+def negative_zero(values: np.ndarray) -> None:
+    """0.0 becomes -0.0."""
+    values[1, 0] = -0.0
+
+
+def nan_payload(values: np.ndarray) -> None:
+    """Another NaN."""
+    _bits(values)[1, 1] ^= 1
+
+
+@pytest.mark.parametrize("change", [swapped, permuted, negative_zero, nan_payload])
+def test_bits_are_compared_not_values(tmp_path: Path, capsys: Any, change: Any) -> None:
+    """What compares equal as numbers, or as a set of numbers, differs by bits."""
+    values = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    values[1, 0], values[1, 1] = 0.0, np.nan
+    changed = values.copy()
+    change(changed)
+    a, b = one_row_dump(tmp_path / "a.h5", values), one_row_dump(tmp_path / "b.h5", changed)
+    status, report = run(capsys, a, b)
+    assert (status, report["origins"][0]["position"]) == (1, 1)
+    assert run(capsys, a, a)[0] == 0
+
+
+def test_a_dtype_is_part_of_a_row(tmp_path: Path, capsys: Any) -> None:
+    """The same bytes under another dtype are another row."""
+    values = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    a = one_row_dump(tmp_path / "a.h5", values)
+    b = one_row_dump(tmp_path / "b.h5", values, dtype="int32")
+    assert run(capsys, a, b)[0] == 1

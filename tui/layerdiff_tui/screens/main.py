@@ -36,6 +36,8 @@ class MainScreen(Screen[None]):
     MainScreen {
         & #body { height: 1fr; layout: vertical; }
         & #detail { height: 38%; min-height: 6; width: 1fr; }
+        &.-short #detail { height: 4; min-height: 4; }
+        &.-short #answer { max-height: 2; }
         &.-wide #body { layout: horizontal; }
         &.-wide #detail {
             width: 38%; max-width: 76; height: 1fr; border-top: none;
@@ -48,6 +50,7 @@ class MainScreen(Screen[None]):
     def __init__(self, title: str, *, ascii_only: bool = False) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]
         self._files = title
         self._ascii = ascii_only
         self._session: Session | None = None
