@@ -15,7 +15,7 @@ from layerdiff_hooks.caches import kv
 from layerdiff_hooks.caches.recognition import Recognition
 from layerdiff_hooks.caches.state import has_state, states_of
 from layerdiff_hooks.positions import Mask, Rows, pads_of, rope_of, rows_of, token_mask
-from layerdiff_hooks.requests import Scope, strip_pads
+from layerdiff_hooks.requests import Request, Scope, strip_pads
 from layerdiff_hooks.routing import Call, Router, prompt_mask
 from layerdiff_hooks.session import PassState, Session
 from layerdiff_hooks.sites import ModelMap
@@ -120,7 +120,7 @@ class Passes:
     ) -> None:
         """Extends each request's tokens, and tells prompt from output."""
         group, rows, ledger = active.group, active.rows, self._session.ledger
-        tokens = _tokens(given, ids, rows, self._session)
+        tokens = _tokens(given, ids, rows, group.requests, self._session)
         prompt = scope.columns if scope else None
         decode = active.width == 1
         for request, (_, start, stop) in zip(group.requests, rows.spans, strict=True):
@@ -221,9 +221,25 @@ def _new_columns(
 
 
 def _tokens(
-    given: Given, ids: list[list[int]] | None, rows: Rows, session: Session
+    given: Given,
+    ids: list[list[int]] | None,
+    rows: Rows,
+    requests: list[Request],
+    session: Session,
 ) -> list[list[int]] | None:
-    """The token ids of each batch row's real columns; embeddings stand for themselves."""
+    """The token ids of each batch row's real columns.
+
+    Where the model was given embeddings they are the ids that the user named, and else the
+    embeddings stand for themselves.
+    """
+    if ids is None:
+        chunks = [(start, stop) for _, start, stop in rows.spans]
+        named = [
+            (request.expected or [])[start:stop]
+            for request, (start, stop) in zip(requests, chunks, strict=True)
+        ]
+        if [len(ids) for ids in named] == [stop - start for start, stop in chunks]:
+            return named
     if ids is None and given.embeds is not None:
         flat = session.digest(given.embeds.flatten(0, 1).unsqueeze(1)).digests
         ids = flat.view(np.int64).reshape(given.shape).tolist()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from torch import nn
 
-from layerdiff.digest import derive_key
 from layerdiff.errors import CaptureError
 from layerdiff.format.writer import DumpWriter
 from layerdiff_hooks.capture import ModelRecorder
 from layerdiff_hooks.fingerprint import Weights, describe
 from layerdiff_hooks.ledger import Ledger
+from layerdiff_hooks.secrecy import secrecy
 from layerdiff_hooks.selection import Selection
 from layerdiff_hooks.sites import map_model
 
@@ -24,7 +24,7 @@ def record(
     arm: str = "cold",
     select: str | Sequence[str] | None = None,
     key: Path | str | None = None,
-    sketch: bool = True,
+    sketch: bool | None = None,
     tokens: bool = False,
     overwrite: bool = False,
     weights: Weights = "auto",
@@ -37,7 +37,8 @@ def record(
         arm: Under what condition the run is done, such as ``cold`` or ``warm``.
         select: Globs over site names; the default takes the standard sites.
         key: A file whose bytes key all digests; the same file in all arms.
-        sketch: Whether rows carry sketches, which tell rounding from corruption.
+        sketch: Whether rows carry sketches, which tell rounding from corruption but give tokens
+            away; the default is yes, and no with a key.
         tokens: Whether token ids are stored in the dump.
         overwrite: Whether a file that is already there is replaced.
         weights: How much of the weights their digest covers.
@@ -69,7 +70,7 @@ def start_recording(
     arm: str,
     select: str | Sequence[str] | None = None,
     key: Path | str | None = None,
-    sketch: bool = True,
+    sketch: bool | None = None,
     tokens: bool = False,
     overwrite: bool = False,
     weights: Weights = "auto",
@@ -84,34 +85,18 @@ def start_recording(
         )
     patterns = [select] if isinstance(select, str) else select
     selection = Selection(sites, patterns)
-    secret = derive_key(read_key(key)) if key is not None else None
+    reduced = secrecy(key, sketch)
     header = {
         "arm": arm,
         **describe(model, sites, weights=weights),
-        "sketch": sketch,
-        "keyed": secret is not None,
+        **reduced.facts,
         "select": None if patterns is None else list(patterns),
     }
     writer = DumpWriter(path, header, overwrite=overwrite)
-    ledger = Ledger(writer, key=secret, sketch=sketch, keep_tokens=tokens)
+    ledger = Ledger(writer, key=reduced.key, sketch=reduced.sketch, keep_tokens=tokens)
     recorder = ModelRecorder(sites, ledger, selection)
     recorder.attach()
     return recorder
-
-
-def read_key(path: Path | str) -> bytes:
-    """The bytes of a key file.
-
-    Raises:
-        CaptureError: It cannot be read, or is empty.
-    """
-    try:
-        found = Path(path).read_bytes()
-    except OSError as error:
-        raise CaptureError(f"key file {path}: {error.strerror}") from None
-    if not found:
-        raise CaptureError(f"key file {path}: it is empty; put at least 32 random bytes into it")
-    return found
 
 
 def _refuse_compiled(model: nn.Module) -> None:

@@ -7,7 +7,6 @@ with recorder.request("r1", token_ids, hit=64) as request:
 recorder.close()
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from layerdiff.digest import CHAIN_START, chain_tokens, derive_key
+from layerdiff.digest import CHAIN_START, chain_tokens
 from layerdiff.errors import CaptureError
 from layerdiff.format import schema
 from layerdiff.format.writer import DumpWriter
@@ -27,6 +26,7 @@ from layerdiff.vocabulary import EventKind, Moment, Phase, Reach, Role, TensorKi
 from layerdiff_hooks.ledger import Ledger, Seen, Site, Span
 from layerdiff_hooks.requests import Request
 from layerdiff_hooks.rows import digest_elements, digest_rows
+from layerdiff_hooks.secrecy import secrecy
 
 Tensor: TypeAlias = torch.Tensor | npt.NDArray[Any]
 Chunk: TypeAlias = tuple[Request | str, int, int]
@@ -40,9 +40,10 @@ class Recorder:
         path: The dump to write.
         arm: Under what condition the run is done, such as ``cold`` or ``warm``.
         engine: Who is recorded.
-        facts: More for the header, such as ``{"model": {"config": ..., "weights": ...}}``.
+        facts: More for the header, such as ``{"model": {"class": ..., "architecture": ...,
+            "weights": ...}}``: dumps whose class or architecture differ are not compared.
         key: A file whose bytes key all digests; the same file in all arms.
-        sketch: Whether rows carry sketches.
+        sketch: Whether rows carry sketches; the default is yes, and no with a key.
         tokens: Whether token ids are stored.
         overwrite: Whether a file that is already there is replaced.
 
@@ -58,14 +59,14 @@ class Recorder:
         engine: str = "custom",
         facts: Mapping[str, object] | None = None,
         key: Path | str | None = None,
-        sketch: bool = True,
+        sketch: bool | None = None,
         tokens: bool = False,
         overwrite: bool = False,
     ) -> None:
-        secret = derive_key(_key_bytes(key)) if key is not None else None
-        header = {"arm": arm, "engine": engine, "sketch": sketch, "keyed": secret is not None}
+        reduced = secrecy(key, sketch)
+        header = {"arm": arm, "engine": engine, **reduced.facts}
         writer = DumpWriter(path, {**header, **(facts or {})}, overwrite=overwrite)
-        self._ledger = Ledger(writer, key=secret, sketch=sketch, keep_tokens=tokens)
+        self._ledger = Ledger(writer, key=reduced.key, sketch=reduced.sketch, keep_tokens=tokens)
         self._requests: dict[str, Request] = {}
         self._pass: tuple[Span, ...] | None = None
         self._closed = False
@@ -297,10 +298,3 @@ def _first_axis(tensor: Tensor, axis: int) -> Tensor:
     if isinstance(tensor, torch.Tensor):
         return tensor.movedim(axis, 0)
     return np.moveaxis(tensor, axis, 0)
-
-
-def _key_bytes(path: Path | str) -> bytes:
-    # Here and not above: `record` brings in all that watches modules, which this class does not.
-    from layerdiff_hooks.record import read_key
-
-    return read_key(os.fspath(path))

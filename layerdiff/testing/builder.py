@@ -11,6 +11,7 @@ import numpy as np
 from layerdiff.digest import CHAIN_START, chain_tokens, finalise, root_digest, row_digests
 from layerdiff.format import schema
 from layerdiff.format.writer import DumpWriter
+from layerdiff.sketch import sketch_rows
 from layerdiff.vocabulary import EventKind, Moment, Phase, Reach, Role, TensorKind
 
 Span = tuple[int, int, int]
@@ -154,7 +155,7 @@ class DumpBuilder:
         digests = row_digests(cells.view(np.uint8), dtype, shape, self._key)
         first = self.writer.append("digests", digests)
         if self._sketches:
-            self.writer.append("sketches", _sketch(cells.astype(np.float64)))
+            self.writer.append("sketches", sketch_rows(cells.astype(np.float32)))
         if not cells.view(np.uint8).any():
             flags |= schema.FLAG_ALL_ZERO
         text = self.writer.text
@@ -216,9 +217,3 @@ class DumpBuilder:
 def _number(value: int | None) -> int:
     return schema.NONE if value is None else value
 
-
-def _sketch(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Norm and sign projections of rows, float32 [rows, 5]."""
-    signs = np.random.default_rng(0).choice((-1.0, 1.0), (cells.shape[1], schema.SKETCH_WIDTH - 1))
-    norms = np.sqrt((cells**2).sum(axis=1, keepdims=True))
-    return np.concatenate((norms, cells @ signs), axis=1).astype(np.float32)
