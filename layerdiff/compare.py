@@ -40,7 +40,8 @@ class ColumnDiff:
     @property
     def differs(self) -> NDArray[np.bool_]:
         """Where the column differs."""
-        return self.state == State.DIFFERS
+        differs: NDArray[np.bool_] = self.state == State.DIFFERS
+        return differs
 
     @property
     def clean(self) -> bool:
@@ -148,7 +149,7 @@ def match_versions(
 def equal_cells(a: tuple[DigestStore, Cells], b: tuple[DigestStore, Cells]) -> NDArray[np.bool_]:
     """Which of two equally long lists of cells have the same digests in all their parts."""
     (store_a, left), (store_b, right) = a, b
-    equal = left.parts == right.parts
+    equal: NDArray[np.bool_] = left.parts == right.parts
     for parts in np.unique(left.parts[equal]):
         here = np.flatnonzero(equal & (left.parts == parts))
         same = store_a.digests(left.first[here], int(parts)) == store_b.digests(
@@ -183,5 +184,9 @@ def joint_distance(
     with np.errstate(all="ignore"):
         apart = np.where(norm > 0, sketch.distance(baseline, candidate) * norm, other)
         size = np.sqrt((norm**2).sum(axis=-1))
-        joint: NDArray[np.float64] = np.sqrt((apart**2).sum(axis=-1)) / size
+        far = np.sqrt((apart**2).sum(axis=-1))
+        joint = np.where(far > 0, far / size, 0.0)
+    whole = [np.isfinite(side).all(axis=(-1, -2)) for side in (baseline, candidate)]
+    joint[whole[0] != whole[1]] = np.inf
+    joint[~whole[0] & ~whole[1]] = np.nan
     return joint

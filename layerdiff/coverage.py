@@ -19,9 +19,8 @@ def count_coverage(
     baseline: "Arm", candidate: "Arm", pairing: Pairing, pairs: "tuple[PairTrace, ...]"
 ) -> Coverage:
     """Counts cells over all pairs; a cell that several pairs share counts once."""
-    totals = dict.fromkeys(
-        ("compared", "differing", "carried", "explained", "behind", "base", "cand"), 0
-    )
+    names = ("compared", "differing", "carried", "explained", "behind", "base", "cand")
+    totals: dict[str, int] = dict.fromkeys(names, 0)
     gaps: list[str] = []
     for pair in pairs:
         for column in pair.trace.columns.values():

@@ -36,9 +36,8 @@ class Breaches:
         changed = np.zeros(size, np.float32)
         here = (self.moment == moment) & (self.look.position < size)
         position = self.look.position[here]
-        tiny = np.finfo(np.float32).tiny
-        np.maximum.at(changed, position, np.nan_to_num(self.relative[here], nan=tiny))
-        changed[position] = np.maximum(changed[position], tiny)
+        tiny = np.float32(np.finfo(np.float32).tiny)
+        np.fmax.at(changed, position, np.fmax(self.relative[here], tiny))
         return changed
 
 

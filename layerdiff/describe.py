@@ -161,10 +161,38 @@ def _evidence(facts: OriginFacts, kernel: KernelPair, fitting: list[Ruling]) -> 
     chunks = [side.where for side in (kernel.baseline, kernel.candidate) if side and side.where]
     if len(chunks) == 2:
         same = (chunks[0].start, chunks[0].stop) == (chunks[1].start, chunks[1].stop)
-        found.append(Evidence("both arms ran the same chunk", same))
+        found.append(
+            Evidence("both arms ran the same chunk" if same else "the arms ran other chunks", True)
+        )
+    found += _rotary_evidence(facts)
     if trace.candidate.unobserved:
-        found.append(Evidence("the writer of the cached prefix was recorded", False))
+        found.append(Evidence("nothing recorded says who wrote the cached prefix", True))
+    if find.jump and not find.bits and _holds_a_router(kernel):
+        found.append(
+            Evidence(
+                "a router is inside: a tie that flips can make this jump out of rounding", True
+            )
+        )
     return found
+
+
+def _rotary_evidence(facts: OriginFacts) -> list[Evidence]:
+    """What the rotary embedding was given, where that is not the position."""
+    found = []
+    for side, name in ((0, "baseline"), (1, "candidate")):
+        dump, index = facts.lines[side].dump, facts.pass_of(side)
+        for row in dump.rope[dump.rope["pass_index"] == index] if index is not None else ():
+            offset = facts.find.position - int(row["start"])
+            given = int(row["first"]) + offset * int(row["step"])
+            if 0 <= offset < int(row["stop"]) - int(row["start"]) and given != facts.find.position:
+                fact = f"{name}: the rotary embedding was given position {given} for this token"
+                found.append(Evidence(fact, True))
+    return found
+
+
+def _holds_a_router(kernel: KernelPair) -> bool:
+    side = kernel.candidate
+    return side is not None and any(word in side.name for word in ("Moe", "MoE", "Sparse"))
 
 
 def _writer_known(facts: OriginFacts) -> bool:

@@ -72,11 +72,9 @@ class OriginFacts:
             moments = [self.find.moment, Moment.OUT, Moment.IN]
         elif not side and self.site.kind.is_kv:
             moments = [self.find.moment, Moment.COMPUTED, Moment.IN]
-        for moment in moments:
-            found = expand(self.lines[side].looks(site, moment).clip(at, at + 1))
-            if len(found):
-                return found.take(slice(len(found) - 1, len(found)))
-        return found
+        found = [expand(self.lines[side].looks(site, m).clip(at, at + 1)) for m in moments]
+        seen = next((cells for cells in found if len(cells)), found[0])
+        return seen.take(slice(max(len(seen) - 1, 0), len(seen)))
 
     def digests(self, side: int, position: int | None = None) -> NDArray[np.uint64] | None:
         """Digests [parts] of that cell; None if the arm has none."""

@@ -89,6 +89,7 @@ class Experiment:
             from_reuse_on: The fill is not recorded.
         """
         path = self._path("warm")
+        cache: object = None
         if from_reuse_on:
             cache = forward(self.model, self.tokens[:, :prefix], None)
         with record(self.model, path, arm="warm") as recorder:

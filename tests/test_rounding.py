@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,26 +65,35 @@ def subject(request: Any, tmp_path_factory: Any) -> Any:
     torch.set_num_threads(before)
 
 
-def entries(cache: Any) -> dict[str, tuple[int, int, Callable[[Any], torch.Tensor]]]:
-    """One entry of each cached tensor kind: layer, position, and how to reach it."""
-    found: dict[str, tuple[int, int, Callable[[Any], torch.Tensor]]] = {}
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One cached row or state."""
+
+    layer: int
+    position: int
+    attribute: str
+    row: int | None
+
+    def reach(self, cache: Any) -> torch.Tensor:
+        """The entry's own memory in *cache*."""
+        held = getattr(cache.layers[self.layer], self.attribute)
+        entry: torch.Tensor = held[0] if self.row is None else held[:, :, self.row]
+        return entry
+
+
+def entries(cache: Any) -> dict[str, Entry]:
+    """One entry of each cached tensor kind, in the last layer that has it."""
+    found: dict[str, Entry] = {}
     for index, layer in enumerate(cache.layers):
         keys = getattr(layer, "keys", None)
         if keys is not None and keys.numel():
             row = keys.shape[2] // 2
             position = PREFIX - keys.shape[2] + row
-            for name, kind in (("keys", "kv_key"), ("values", "kv_value")):
-                found[kind] = (
-                    index, position,
-                    lambda c, i=index, n=name, r=row: getattr(c.layers[i], n)[:, :, r],
-                )  # fmt: skip
+            found["kv_key"] = Entry(index, position, "keys", row)
+            found["kv_value"] = Entry(index, position, "values", row)
         for name in ("recurrent", "conv"):
-            state = (getattr(layer, f"{name}_states", None) or {}).get(0)
-            if state is not None:
-                found[f"{name}_state"] = (
-                    index, PREFIX,
-                    lambda c, i=index, n=name: getattr(c.layers[i], f"{n}_states")[0],
-                )  # fmt: skip
+            if (getattr(layer, f"{name}_states", None) or {}).get(0) is not None:
+                found[f"{name}_state"] = Entry(index, PREFIX, f"{name}_states", None)
     return found
 
 
@@ -92,11 +102,14 @@ def test_a_corrupted_entry_is_the_first_origin_and_a_jump(
     subject: Subject, operation: str
 ) -> None:
     """Among rounding everywhere, the entry that was set at reuse is named, with its cell."""
-    for tensor, (layer, position, reach) in entries(subject.filled()).items():
-        report = subject.report(lambda cache, reach=reach: OPERATIONS[operation](reach(cache)))
-        first = report.origins[0]
+    for tensor, entry in entries(subject.filled()).items():
+
+        def change(cache: Any, entry: Entry = entry) -> None:
+            OPERATIONS[operation](entry.reach(cache))
+
+        first = subject.report(change).origins[0]
         found = (first.tensor, first.layer_index, first.position, first.moment)
-        assert found == (tensor, layer, position, "in")
+        assert found == (tensor, entry.layer, entry.position, "in")
         assert first.level is Level.JUMP
         assert first.severity.size is SizeClass.JUMP
 
@@ -141,5 +154,5 @@ def tensor_rows(
     if handle is not None:
         handle.remove()
         return torch.cat(found)
-    rows = getattr(cache.layers[module.layer_idx], f"{port}s")[0]
+    rows: torch.Tensor = getattr(cache.layers[module.layer_idx], f"{port}s")[0]
     return rows.transpose(0, 1).reshape(rows.shape[1], -1).clone()

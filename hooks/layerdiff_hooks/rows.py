@@ -1,6 +1,6 @@
 """From a torch tensor to the digests and sketches of its rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -14,6 +14,8 @@ from layerdiff.sketch import WIDTH, Sketches, Values, sketch_blocks, sketch_exac
 
 _BLOCK_BYTES: Final = 1 << 21
 """Float32 values converted at a time: few calls, and still in the cache when read again."""
+_FEW_BYTES: Final = 1 << 16
+"""Up to so many, a call to sketch costs more than the sketches do."""
 _WORDS: Final = {
     1: torch.uint8,
     2: torch.int16,
@@ -34,14 +36,22 @@ _REAL: Final = {
 """Dtypes whose elements, or their two parts, NumPy knows as floats."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowBlock:
+class Copied(NamedTuple):
+    """The bytes of a few rows, to be sketched with others of their dtype and width."""
+
+    dtype: torch.dtype
+    count: int
+    """Rows times parts."""
+    data: bytes
+
+
+class RowBlock(NamedTuple):
     """What a tensor [rows, parts, *shape] is reduced to."""
 
     digests: Digests
     """u8 [rows, parts]."""
     sketches: Sketches | None
-    """f4 [rows, parts, 5]: `layerdiff.sketch`; None when not asked for."""
+    """f4 [rows, parts, 5]: `layerdiff.sketch`; None when not asked for, or not yet taken."""
     nan_count: int
     """Elements that are NaN, over all rows; a complex element counts for each of its two parts."""
     all_zero: bool
@@ -52,12 +62,17 @@ class RowBlock:
     """The shape of one part of one row."""
     elements: Digests | None
     """u8 [parts]: order-free digests over all rows; None when not asked for."""
+    copied: Copied | None = None
+    """What `sketch_copied` makes sketches and the NaN count of; None where both are here."""
 
 
 class _Source(NamedTuple):
     """A tensor [rows, parts, *shape] on the CPU, contiguous, without autograd."""
 
     tensor: torch.Tensor
+    """Its first two axes may be those of a grid of rows."""
+    rows: int
+    parts: int
     words: npt.NDArray[np.integer[Any]]
     """[rows * parts, n]: the same memory, as integers."""
     dtype: str
@@ -70,6 +85,8 @@ def digest_rows(
     key: bytes | None = None,
     sketch: bool = True,
     elements: bool = False,
+    grid: bool = False,
+    later: bool = False,
 ) -> RowBlock:
     """Reduces a tensor to one digest and one sketch per row and part.
 
@@ -80,19 +97,62 @@ def digest_rows(
         key: what `layerdiff.digest.derive_key` gave; finalises digests and elements.
         sketch: whether to sketch as well.
         elements: whether to take the order-free digest of each part as well.
+        grid: whether the first two axes are both of rows, each of one part.
+        later: whether few bytes are copied, for `sketch_copied`, and not sketched here.
     """
-    source = _source(tensor)
-    rows, parts = source.tensor.shape[:2]
-    digests, sketches = _reduce(source) if sketch else (_hashed(source, source.words), None)
+    source = _source(tensor, grid=grid)
+    sketches, copied = None, None
+    if not sketch:
+        digests = _hashed(source, source.words)
+    elif later and source.words.nbytes <= _FEW_BYTES:
+        digests = _hashed(source, source.words)
+        copied = Copied(source.tensor.dtype, len(source.words), source.words.tobytes())
+    else:
+        digests, sketches = _reduce(source)
+    rows, parts = source.rows, source.parts
     return RowBlock(
-        digests=finalise(digests, key).reshape(rows, parts),
-        sketches=None if sketches is None else sketches.reshape(rows, parts, WIDTH),
-        nan_count=_nan_count(source, sketches),
-        all_zero=_all_zero(source, digests),
-        dtype=source.dtype,
-        shape=source.shape,
-        elements=_elements(source, key) if elements else None,
+        finalise(digests, key).reshape(rows, parts),
+        None if sketches is None else sketches.reshape(rows, parts, WIDTH),
+        0 if copied else _nan_count(source, sketches),
+        _all_zero(source, digests),
+        source.dtype,
+        source.shape,
+        _elements(source, key) if elements else None,
+        copied,
     )
+
+
+def sketch_copied(blocks: Sequence[Copied]) -> list[tuple[Sketches, int]]:
+    """Sketches f4 [count, 5] and the NaN count of each block, the same as on their own."""
+    alike: dict[tuple[torch.dtype, int], list[int]] = {}
+    for index, (dtype, count, data) in enumerate(blocks):
+        alike.setdefault((dtype, len(data) // max(count, 1)), []).append(index)
+    found: dict[int, tuple[Sketches, int]] = {}
+    for (dtype, row_bytes), indices in alike.items():
+        source = _joined([blocks[index] for index in indices], dtype, row_bytes)
+        sketches = sketch_rows(_floats(source))
+        some_nan = _nan_count(source, sketches) > 0
+        first = 0
+        for index in indices:
+            rows = slice(first, first + blocks[index].count)
+            nan_count = _nan_count(_rows_of(source, rows), sketches[rows]) if some_nan else 0
+            found[index] = sketches[rows], nan_count
+            first = rows.stop
+    return [found[index] for index in range(len(blocks))]
+
+
+def _joined(blocks: Sequence[Copied], dtype: torch.dtype, row_bytes: int) -> _Source:
+    """Blocks of one dtype and width as rows of one part."""
+    data = bytearray().join(block.data for block in blocks)
+    count = sum(block.count for block in blocks)
+    if not data:
+        return _source(torch.empty(count, 1, 0, dtype=dtype, device="cpu"))
+    return _source(torch.frombuffer(data, dtype=dtype).view(count, 1, -1))
+
+
+def _rows_of(source: _Source, rows: slice) -> _Source:
+    """Some of the rows of a source of one part."""
+    return _source(source.tensor[rows])
 
 
 def digest_elements(
@@ -102,7 +162,7 @@ def digest_elements(
     return _elements(_source(tensor), key)
 
 
-def _source(tensor: torch.Tensor | npt.NDArray[Any]) -> _Source:
+def _source(tensor: torch.Tensor | npt.NDArray[Any], *, grid: bool = False) -> _Source:
     """The tensor where its bytes can be read, copied only where that takes a copy."""
     plain = _from_numpy(tensor) if isinstance(tensor, np.ndarray) else tensor
     # Asking first is cheaper than the call that does nothing: decode passes feel the difference.
@@ -114,11 +174,13 @@ def _source(tensor: torch.Tensor | npt.NDArray[Any]) -> _Source:
         plain = plain.cpu()
     if not plain.is_contiguous():
         plain = plain.contiguous()
-    shape = tuple(plain.shape)
-    count = shape[0] * shape[1]
+    rows, parts, *shape = plain.shape
+    if grid:
+        rows, parts = rows * parts, 1
+    count = rows * parts
     words = plain.view(_WORDS[plain.itemsize]).numpy()
     words = words.reshape(count, words.size // count if count else 0)
-    return _Source(plain, words, _dtype_name(plain.dtype), shape[2:])
+    return _Source(plain, rows, parts, words, _dtype_name(plain.dtype), tuple(shape))
 
 
 @lru_cache(maxsize=128)
@@ -235,7 +297,7 @@ def _all_zero(source: _Source, digests: Digests) -> bool:
 
 def _elements(source: _Source, key: bytes | None) -> Digests:
     """u8 [parts]: each part's elements over all rows."""
-    rows, parts = source.tensor.shape[:2]
+    rows, parts = source.rows, source.parts
     width = source.tensor.itemsize // (2 if source.tensor.is_complex() else 1)
     bits = source.words.view(f"<u{width}")
     of_a_row = bits.shape[1]

@@ -20,3 +20,4 @@ class Command(Protocol):
         Raises:
             LayerdiffError: Bad input, with a message for the user.
         """
+        ...

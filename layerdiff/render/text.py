@@ -41,6 +41,8 @@ def answer_line(report: Report) -> str:
     size = _size_words(origin)
     words = f"{report.verdict.name}  {place(origin)} · token {origin.position} · {what(origin)}"
     cause = f"{origin.cause.value}, {origin.confidence.value}"
+    if origin.cause is Cause.UNKNOWN:
+        cause = "cause unknown"
     behind = f" after {report.rounding_before} of rounding" if report.rounding_before else ""
     return f"{words}   {size}{behind}{' · ' if size else ''}{cause}"
 
@@ -99,7 +101,7 @@ def _origin_lines(origin: Origin, report: Report) -> list[str]:
     lines += _labelled("site", f"{origin.site}{_more(origin)}")
     for evidence in origin.evidence:
         lines += _labelled(
-            "evidence", evidence.fact if evidence.holds else f"NOT: {evidence.fact}"
+            "evidence", evidence.fact if evidence.holds else f"not so: {evidence.fact}"
         )
     lines += _kernel_lines(origin)
     baseline, candidate = origin.digests

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from layerdiff.commands.diff import EXIT_BY_VERDICT, RENDERERS, compare_files, write
 from layerdiff.errors import UsageError
-from layerdiff.model import Control, Report
-from layerdiff.vocabulary import Verdict
+from layerdiff.model import Control, Origin, Report
+from layerdiff.vocabulary import Cause, Verdict
 
 LENGTH = 200
 
@@ -149,4 +149,19 @@ def _report(folder: Path) -> Report:
         says = {Verdict.IDENTICAL: equal, Verdict.DIVERGED: different}
         unclear = "; ".join(found.report.coverage.gaps) or "nothing can be said"
         controls.append(Control(name, baseline, candidate, verdict, says.get(verdict, unclear)))
-    return replace(report, controls=tuple(controls))
+    return replace(report, controls=tuple(controls), origins=_next_steps(report, controls))
+
+
+def _next_steps(report: Report, controls: list[Control]) -> tuple[Origin, ...]:
+    """What is left to do once the split control has spoken."""
+    split = controls[-1].verdict
+    words = (
+        "reuse added nothing: the layer itself computes other bits at this size; look at its "
+        "operations at both sizes"
+        if split is Verdict.IDENTICAL
+        else "the same chunks without reuse differ from warm: look at save, copy and restore first"
+    )
+    return tuple(
+        replace(origin, next_step=words) if origin.cause is Cause.UNKNOWN else origin
+        for origin in report.origins
+    )

@@ -8,7 +8,7 @@ def tiny_hybrid(seed: int = 0) -> nn.Module:
     """A Qwen3-Next of 8 layers and width 64 with random weights, in eval mode, float32."""
     import transformers  # takes seconds: only when a model is really built
 
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     torch.manual_seed(seed)
     config = transformers.Qwen3NextConfig(
         vocab_size=512,
@@ -28,7 +28,8 @@ def tiny_hybrid(seed: int = 0) -> nn.Module:
         decoder_sparse_step=1,
         mlp_only_layers=[],
     )
-    model: nn.Module = transformers.AutoModelForCausalLM.from_config(config).eval()
+    built = transformers.AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    model: nn.Module = built.eval()
     return model
 
 

@@ -76,7 +76,8 @@ class Subject:
     def layers(self) -> list[nn.Module]:
         """The decoder layers."""
         lists = [m for m in self.model.modules() if isinstance(m, nn.ModuleList)]
-        return list(max(lists, key=lambda m: sum(p.numel() for p in m.parameters())))
+        sizes = [sum(parameter.numel() for parameter in m.parameters()) for m in lists]
+        return list(lists[sizes.index(max(sizes))])
 
 
 class Fault:

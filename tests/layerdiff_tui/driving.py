@@ -28,6 +28,12 @@ class Driver:
         await self.pilot.press(*keys)
         await self.settle()
 
+    async def loaded(self) -> None:
+        """Waits until the session is shown."""
+        while self.app.session is None and self.app.is_running:
+            await self.pilot.pause(0.01)
+        await self.settle()
+
     async def settle(self) -> None:
         """Waits until nothing is left to do."""
         await self.pilot.pause()
@@ -65,7 +71,7 @@ class Driver:
 
     @property
     def _main(self) -> Screen[object]:
-        return self.app.screen_stack[1]
+        return self.app.screen_stack[0]
 
     def screen_text(self) -> str:
         """All that is on the screen."""
@@ -84,16 +90,16 @@ def drive(
     *,
     size: tuple[int, int] = (120, 36),
     ascii_only: bool = False,
+    toasts: bool = False,
 ) -> LayerdiffApp:
     """Opens one dump or two, runs *script* and gives the application that has ended."""
     opened = open_names(str(names[0]), str(names[1]) if len(names) > 1 else None, [])
     app = LayerdiffApp(opened.title, opened.load, ascii_only=ascii_only)
 
     async def run() -> None:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=toasts) as pilot:
             driver = Driver(app, pilot)
-            await driver.settle()
-            await driver.settle()
+            await driver.loaded()
             await script(driver)
 
     try:

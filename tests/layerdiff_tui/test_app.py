@@ -17,6 +17,7 @@ from layerdiff_tui.screens.help import HelpScreen
 from layerdiff_tui.screens.main import MainScreen
 from layerdiff_tui.screens.origins import OriginsScreen
 from layerdiff_tui.session import Session
+from layerdiff_tui.singles import DumpSession
 from layerdiff_tui.widgets.grid import LayerGrid
 from tests.layerdiff_tui import dumps
 from tests.layerdiff_tui.driving import Driver, drive
@@ -139,6 +140,22 @@ def test_goes_to_a_layer_and_a_position(cold: Path, warm: Path) -> None:
     drive([cold, warm], script)
 
 
+def test_a_dialog_closes_once(cold: Path, warm: Path) -> None:
+    """Two keys that arrive at once do not close what lies under it."""
+
+    async def script(driver: Driver) -> None:
+        await driver.press("g")
+        dialog = driver.app.screen
+        assert isinstance(dialog, AskScreen)
+        dialog.close()
+        dialog.close()
+        await driver.press("right")
+        assert isinstance(driver.app.screen, MainScreen)
+        assert driver.grid.position == 1
+
+    drive([cold, warm], script)
+
+
 def test_walks_the_origins_in_the_order_of_the_report(cold: Path, fault: Path) -> None:
     """Forwards with n, backwards with N, round at the ends."""
 
@@ -188,7 +205,7 @@ def test_without_an_origin_the_keys_say_so(cold: Path, warm: Path) -> None:
         assert isinstance(driver.app.screen, MainScreen)
         assert "there is no origin" in driver.screen_text()
 
-    drive([cold, warm], script)
+    drive([cold, warm], script, toasts=True)
 
 
 def test_switches_between_requests(cold: Path, warm: Path) -> None:
@@ -446,6 +463,21 @@ def test_light_and_dark_follow_the_theme(cold: Path, warm: Path) -> None:
     drive([cold, warm], script)
 
 
+def test_a_file_that_goes_away_is_said_in_the_pane(tmp_path: Path) -> None:
+    """The grid is in memory; digests are read when they are asked for."""
+
+    async def script(driver: Driver) -> None:
+        session = driver.app.session
+        assert isinstance(session, DumpSession)
+        session.arm.dump.close()
+        session.arm.store._blocks.clear()
+        await driver.press("down")
+        assert driver.detail.title == "cannot be read"
+        assert "cannot be read" in driver.screen_text()
+
+    drive([dumps.cold(tmp_path)], script)
+
+
 def test_an_error_while_loading_ends_with_the_error(cold: Path) -> None:
     """The command line prints it in one line."""
 
@@ -454,8 +486,8 @@ def test_an_error_while_loading_ends_with_the_error(cold: Path) -> None:
 
     async def run(app: App[Exception]) -> None:
         async with app.run_test() as pilot:
-            await app.workers.wait_for_complete()
-            await pilot.pause()
+            while app.is_running and app.return_value is None:
+                await pilot.pause(0.01)
 
     app = LayerdiffApp("cold.h5", load)
     asyncio.run(run(app))

@@ -26,13 +26,14 @@ def test_sites_of_a_layer_share_a_row_with_the_worst_mark() -> None:
         make_column(make_site(0, "embed:out"), [1, 1]),
         make_column(make_site(1, "layers.0:in", 0), [1, 1]),
         make_column(make_site(2, "layers.0:out", 0), [1, 6]),
-        make_column(make_site(3, "head:out"), [1, 5]),
+        make_column(make_site(3, "m.head:in"), [1, 5]),
+        make_column(make_site(4, "m.head:out"), [1, 5]),
     ]
     rows = layer_rows(columns)
-    assert [row.label for row in rows] == ["embed", "0 mlp", "head"]
-    assert [row.marks.tolist() for row in rows] == [[1, 1], [1, 6], [1, 5]]
+    assert [row.label for row in rows] == ["embed", "0 mlp", "head:in", "head"]
+    assert [row.marks.tolist() for row in rows[:3]] == [[1, 1], [1, 6], [1, 5]]
     assert [row.label for row in rows[1].children] == ["in", "out"]
-    assert len({row.key for row in visible(rows, {rows[1].key})}) == 5
+    assert len({row.key for row in visible(rows, {rows[1].key})}) == 6
 
 
 def test_an_open_row_is_followed_by_its_sites() -> None:

@@ -42,3 +42,9 @@ def test_neighbouring_passes_differ_in_shade() -> None:
     """Their borders run through all rows."""
     odd = ruler.chunk_parity(make_view(6, [0, 2, 3]), Viewport(6, 6))
     assert odd.tolist() == [False, False, True, False, False, False]
+
+
+def test_a_bin_in_which_a_pass_begins_has_its_shade() -> None:
+    """Tick and shade begin in the same column."""
+    odd = ruler.chunk_parity(make_view(16, [0, 6]), Viewport(16, 4, level=2))
+    assert odd.tolist() == [False, True, True, True]

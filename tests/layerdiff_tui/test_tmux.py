@@ -81,7 +81,9 @@ def test_opens_walks_opens_a_layer_and_quits(
 
     terminal.press("g")
     terminal.wait(lambda screen: "─ go to ─" in screen or "go to ──" in screen)
-    terminal.press("L0", "Enter", "Enter")
+    terminal.press("L0", "Enter")
+    terminal.wait(lambda screen: "go to ──" not in screen)
+    terminal.press("Enter")
     opened = terminal.wait(lambda screen: "▾ 0 linear attention" in screen)
     assert "recurrent out" in opened
     assert opened.splitlines()[0].startswith("DIVERGED")

@@ -1,11 +1,9 @@
 """The application: loads in the background, then shows."""
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
 
 from textual import work
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from layerdiff.errors import LayerdiffError
@@ -48,9 +46,6 @@ class LayerdiffApp(App[Exception]):
 
     TITLE = "layerdiff"
     CSS = _ASCII_CSS
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="quit.always"),
-    ]
 
     def __init__(
         self, title: str, load: Callable[[], Session], *, ascii_only: bool = False
@@ -59,16 +54,19 @@ class LayerdiffApp(App[Exception]):
         self._load = load
         self._ascii = ascii_only
         self._main = MainScreen(title, ascii_only=ascii_only)
+        self.set_class(ascii_only, "-ascii")
         self.session: Session | None = None
         """What is shown, once it is loaded."""
 
-    def on_mount(self) -> None:
-        """Opens the screen and begins to load."""
-        self.set_class(self._ascii, "-ascii")
-        self.push_screen(self._main)
+    def get_default_screen(self) -> MainScreen:
+        """The screen under all others."""
+        return self._main
+
+    def on_ready(self) -> None:
+        """Begins to load once there is something to show it in."""
         self._load_session()
 
-    @work(thread=True, exit_on_error=False)
+    @work(thread=True)
     def _load_session(self) -> None:
         try:
             session = self._load()

@@ -77,6 +77,12 @@ def site_lines(columns: Sequence[Column], position: int, signs: tuple[Sign, ...]
     return lines
 
 
+def unreadable(error: Exception) -> Detail:
+    """Says that a cell cannot be read, and why."""
+    sign = Sign("!", Tone.UNPAIRED, "error", "this cell cannot be read")
+    return Detail("cannot be read", sign, (Fact("error", str(error), sign.tone),))
+
+
 def position_words(site: Site, position: int) -> str:
     """What a position means at a site."""
     if site.kind.is_state:

@@ -10,6 +10,7 @@ from layerdiff.format.records import Site
 from layerdiff.lineage import Steps
 from layerdiff.model import Origin
 from layerdiff.render.text import place
+from layerdiff.sketch import FLOOR
 from layerdiff.vocabulary import Level, Mark, Moment, OriginKind, SizeClass
 from layerdiff_tui import details
 from layerdiff_tui.cells import CellRecord, fetch
@@ -121,7 +122,7 @@ class PairDetails:
         breaches = self._pair.trace.breaches.get(column.site.index)
         if breaches is None or not breaches.at(column.moment, position + 1)[position]:
             return []
-        return [Fact("custody", "not the bits that the same arm last saw here", Tone.ORIGIN)]
+        return [Fact("changed", "not the bits that the same arm last saw here", Tone.ORIGIN)]
 
     def _inputs(self, site: Site, position: int) -> Lines:
         sites = self._lines[1].dump.sites
@@ -188,6 +189,8 @@ def _brief(cell: CellRecord | None) -> str:
 def _relative(value: float, against: str) -> str:
     if math.isnan(value):
         return "of unknown size (no sketches)"
+    if value < FLOOR:
+        return f"under {FLOOR:.0e} of {against}"
     if math.isinf(value):
         return "beyond measure: zero or not finite on one side, or another shape"
     return f"{value:.1e} of {against}"

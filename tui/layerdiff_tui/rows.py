@@ -110,11 +110,11 @@ def _layer_marks(columns: list[Column], lone: int | None) -> Marks:
 
 def _outside_row(columns: list[Column]) -> Row:
     if len(columns) == 1:
-        return _site_row(columns[0], short_names([columns[0].site])[0], depth=0)
+        return _site_row(columns[0], outside_name(columns[0].site), depth=0)
     site = columns[0].site
     return Row(
         key=f"outside {site.index}",
-        label=short_names([site])[0],
+        label=outside_name(site),
         marks=worst([column.marks for column in columns]),
         columns=tuple(columns),
         children=_site_rows(columns),
@@ -133,6 +133,11 @@ def _site_row(column: Column, name: str, depth: int) -> Row:
     label = f"{name} {moment.word}" if site.kind.is_kv or site.kind.is_state else name
     key = site_key(site, moment, baseline_only=column.baseline_only)
     return Row(key, label, column.marks, (column,), depth=depth)
+
+
+def outside_name(site: Site) -> str:
+    """``norm:in`` of ``model.norm:in``; the module alone for its ``out``."""
+    return shown(_module(site.name).removesuffix(":out"))
 
 
 def short_names(sites: Sequence[Site]) -> list[str]:

@@ -64,8 +64,8 @@ def _put(line: list[str], viewport: Viewport, position: int, sign: str) -> None:
 def chunk_parity(view: View, viewport: Viewport) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Whether each cell on the screen lies in an odd pass, so that passes can be told apart."""
     count = -(-(viewport.stop - viewport.left) // viewport.bin_size)
-    starts = viewport.left + np.arange(count) * viewport.bin_size
+    last = viewport.left + (np.arange(count) + 1) * viewport.bin_size - 1
     odd: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
-        np.searchsorted(view.chunks, starts, side="right") % 2 == 0
+        np.searchsorted(view.chunks, last, side="right") % 2 == 0
     )
     return odd

@@ -7,13 +7,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from layerdiff_tui.plain import shown
+from layerdiff_tui.screens.dialog import Dialog
 
 
-class AskScreen(ModalScreen[None]):
+class AskScreen(Dialog[None]):
     """Hands the line on; stays open while it is not accepted.
 
     Args:
@@ -22,7 +22,7 @@ class AskScreen(ModalScreen[None]):
         value: What the line says at first.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close", id="ask.close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close", id="ask.close")]
     DEFAULT_CSS = """
     AskScreen {
         align: center bottom;
@@ -62,4 +62,4 @@ class AskScreen(ModalScreen[None]):
             label.update(Content(shown(str(error))))
             label.add_class("-shown")
         else:
-            self.dismiss()
+            self.close()

@@ -10,20 +10,20 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from layerdiff_tui.actions import GRID_ACTIONS, SCREEN_ACTIONS, Action
 from layerdiff_tui.marks import Sign
+from layerdiff_tui.screens.dialog import Dialog
 
 _KEYS = 11
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Keys and signs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark", "dismiss", "Close", id="help.close")
+        Binding("escape,q,question_mark", "close", "Close", id="help.close")
     ]
     DEFAULT_CSS = """
     HelpScreen {

@@ -10,7 +10,9 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Footer
 
+from layerdiff.errors import LayerdiffError
 from layerdiff_tui.actions import SCREEN_ACTIONS, bindings
+from layerdiff_tui.details import unreadable
 from layerdiff_tui.exporting import export, free_name
 from layerdiff_tui.messages import DetailReady, SpotChanged
 from layerdiff_tui.pair_details import unplaced_detail
@@ -127,8 +129,14 @@ class MainScreen(Screen[None]):
 
     @work(thread=True, group="detail")
     def _gather(self, view: int, spot: Spot, turn: int) -> None:
-        if self._session is not None and turn == self._turn:
-            self.post_message(DetailReady(self._session.detail(view, spot), turn))
+        if self._session is None or turn != self._turn:
+            return
+        try:
+            detail = self._session.detail(view, spot)
+        except LayerdiffError as error:
+            # Digests are read when they are asked for, and the file may be gone by then.
+            detail = unreadable(error)
+        self.post_message(DetailReady(detail, turn))
 
     def on_detail_ready(self, message: DetailReady) -> None:
         """Shows it unless the cursor has moved on."""

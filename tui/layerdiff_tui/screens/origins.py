@@ -5,21 +5,21 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from layerdiff.model import Origin
 from layerdiff.render.text import what
 from layerdiff_tui.plain import shown, to_ascii
+from layerdiff_tui.screens.dialog import Dialog
 from layerdiff_tui.session import Target
 
 
-class OriginsScreen(ModalScreen[int | None]):
+class OriginsScreen(Dialog[int | None]):
     """Choose an origin; gives its index in the report."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,o", "dismiss", "Close", id="origins.close")
+        Binding("escape,q,o", "close", "Close", id="origins.close")
     ]
     DEFAULT_CSS = """
     OriginsScreen {
@@ -54,7 +54,7 @@ class OriginsScreen(ModalScreen[int | None]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Goes there."""
-        self.dismiss(event.option_index)
+        self.close(event.option_index)
 
 
 def origin_line(origin: Origin) -> str:
