@@ -3,7 +3,7 @@
 Each damaged file is opened and read whole in a child process, so that a crash or a hang of the
 HDF5 library is counted, not suffered. Anything but a readable dump or a `DumpError` is a failure.
 
-    python benchmarks/fuzz_dump.py [--files 3000] [--seed 0]
+    python benchmarks/fuzz_dump.py [--files 3000] [--seed 0] [--killed]
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from layerdiff.errors import DumpError
 from layerdiff.format.reader import Dump
+from layerdiff.format.superblock import lookup3
 from layerdiff.testing import ToyRequest, toy_dump
 
 SECONDS_ALLOWED = 20.0
@@ -28,15 +29,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--killed", action="store_true", help="damage a killed recorder's dump")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        source = toy_dump(
-            Path(folder, "whole.h5"), [ToyRequest("fill", (1, 2, 3)), ToyRequest("r", (1, 2, 3, 4))]
-        )
-        counts = fuzz(source.read_bytes(), arguments.files, arguments.seed, Path(folder))
+        whole = sound_dump(Path(folder, "whole.h5"), killed=arguments.killed)
+        counts = fuzz(whole, arguments.files, arguments.seed, Path(folder))
     for outcome, count in counts.most_common():
         print(f"{count:7d}  {outcome}")
     return int(any(not outcome.startswith(("read", "refused")) for outcome in counts))
+
+
+def sound_dump(path: Path, *, killed: bool) -> bytes:
+    """The bytes of a small dump, closed well or as a killed recorder leaves it."""
+    requests = [ToyRequest("fill", (1, 2, 3)), ToyRequest("r", (1, 2, 3, 4), takes="fill")]
+    whole = bytearray(toy_dump(path, requests).read_bytes())
+    if killed:
+        whole[11] = 5
+        whole[44:48] = lookup3(bytes(whole[:44])).to_bytes(4, "little")
+    return bytes(whole)
 
 
 def fuzz(whole: bytes, files: int, seed: int, folder: Path) -> collections.Counter[str]:

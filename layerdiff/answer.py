@@ -117,7 +117,8 @@ def _reaches_logits(trace: Trace, find: Find) -> bool:
 def _verdict(origins: tuple[Origin, ...], coverage: Coverage, broken_arm: bool) -> Verdict:
     if origins or coverage.differing:
         return Verdict.DIVERGED
-    lacking = coverage.missing_in_baseline or coverage.missing_in_candidate
+    lacking = coverage.missing_in_baseline + coverage.missing_in_candidate
+    lacking += coverage.not_comparable
     if broken_arm or lacking or coverage.gaps or not coverage.compared:
         return Verdict.INCONCLUSIVE
     return Verdict.IDENTICAL

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from layerdiff.compare import State
 from layerdiff.model import Coverage
-from layerdiff.pairing import Pairing
+from layerdiff.pairing import Pairing, PairKind
+from layerdiff.segments import is_whole
 from layerdiff.trace import Column, Trace
 from layerdiff.vocabulary import Moment, Reach, TensorKind
 
@@ -28,8 +29,8 @@ def count_coverage(
         totals["behind"] += _behind(pair)
         totals["carried"] += _carried(pair)
         gaps += _unwritten(pair)
-    missing = _missing_sites(baseline, candidate)
-    gaps += missing
+    gaps += _missing_sites(baseline, candidate)
+    gaps += _strangers(candidate, pairing, pairs) + _without_rows(baseline, candidate)
     return Coverage(
         compared=totals["compared"],
         differing=totals["differing"],
@@ -95,13 +96,16 @@ def _accounted_for(trace: Trace, column: Column) -> NDArray[np.bool_]:
 
 
 def _behind(pair: "PairTrace") -> int:
-    """Cells of the candidate past the last position with the same tokens."""
-    line, limit = pair.trace.candidate, pair.pair.comparable
-    beyond = 0
-    for site, moment in line.index.columns(line.request):
-        if moment is Moment.COMPUTED:
-            found = line.index.find(line.request, site, moment)
-            beyond += int(np.maximum(found.stop - np.maximum(found.start, limit), 0).sum())
+    """Cells of either side past the last position with the same tokens."""
+    limit, beyond = pair.pair.comparable, 0
+    lines = [pair.trace.candidate]
+    if pair.pair.kind is not PairKind.PREFIX:
+        lines.append(pair.trace.baseline)
+    for line in lines:
+        for site, moment in line.index.columns(line.request):
+            if moment is Moment.COMPUTED:
+                found = line.index.find(line.request, site, moment)
+                beyond += int(np.maximum(found.stop - np.maximum(found.start, limit), 0).sum())
     return beyond
 
 
@@ -125,6 +129,28 @@ def _unwritten(pair: "PairTrace") -> list[str]:
         f"{name!r} is unobserved; record from an empty cache on"
     )
     return [gap]
+
+
+def _strangers(candidate: "Arm", pairing: Pairing, pairs: "tuple[PairTrace, ...]") -> list[str]:
+    """Requests of the candidate that nothing was compared with and that filled no cache."""
+    helped = {part.request for pair in pairs for part in pair.trace.candidate.parts}
+    return [
+        f"request {prompt.name!r} of the candidate has no partner in the baseline; "
+        f"{candidate.dump.path.name}::REQUEST compares one request"
+        for prompt in pairing.unpaired_candidate
+        if prompt.request not in helped
+    ]
+
+
+def _without_rows(baseline: "Arm", candidate: "Arm") -> list[str]:
+    """Sites whose tensors have no row for each token: the same chunks would be needed."""
+    names = {
+        arm.dump.sites[int(site)].name
+        for arm in (baseline, candidate)
+        for site in np.unique(arm.dump.observations["site"][is_whole(arm.dump)])
+    }
+    shown = ", ".join(sorted(names)[:3])
+    return [f"{len(names)} sites have no row a token and were not compared: {shown}"] * bool(names)
 
 
 def _missing_sites(baseline: "Arm", candidate: "Arm") -> list[str]:

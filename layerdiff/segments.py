@@ -92,15 +92,12 @@ def index_segments(dump: Dump) -> SegmentIndex:
     """Joins a dump's observations with their rowsets."""
     observations = dump.observations
     spans, first_span, span_count = _spans_by_rowset(dump)
-    whole = (observations["flags"] & schema.FLAG_WHOLE_TENSOR) != 0
-    counts = np.where(whole, np.minimum(span_count, 1), span_count)
+    counts = np.where(is_whole(dump), 0, span_count)
     observation = np.repeat(np.arange(len(observations)), counts)
     within = np.arange(len(observation)) - np.repeat(np.cumsum(counts) - counts, counts)
     span = spans[first_span[observation] + within]
 
     start, stop = span["start"].astype(np.int64), span["stop"].astype(np.int64)
-    whole = whole[observation]
-    stop = np.where(whole, start + 1, stop)
     length = stop - start
     ends = np.cumsum(length)
     before = ends - length
@@ -121,6 +118,12 @@ def index_segments(dump: Dump) -> SegmentIndex:
     hashed, hashed_at = _group(found, key, np.flatnonzero(~carried), len(dump.sites))
     kept, kept_at = _group(found, key, np.flatnonzero(carried), len(dump.sites))
     return SegmentIndex(hashed, kept, hashed_at, kept_at)
+
+
+def is_whole(dump: Dump) -> NDArray[np.bool_]:
+    """Which observations hold one digest for a tensor whose rows are no tokens."""
+    whole: NDArray[np.bool_] = (dump.observations["flags"] & schema.FLAG_WHOLE_TENSOR) != 0
+    return whole
 
 
 def _spans_by_rowset(

@@ -1,8 +1,8 @@
 """Watches a cache during one pass: rows handed to it, rows read from it, states in and out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from layerdiff_hooks.ledger import Seen, Site
 from layerdiff_hooks.positions import Rows, rows_of
 from layerdiff_hooks.requests import Group
 from layerdiff_hooks.rows import RowBlock, digest_elements
-from layerdiff_hooks.session import PassState, Session, split_rows
+from layerdiff_hooks.session import LayerTrace, PassState, Session, split_rows
 from layerdiff_hooks.sites import Part
 
 _PORTS = (("key", TensorKind.KV_KEY), ("value", TensorKind.KV_VALUE))
@@ -126,7 +126,7 @@ class CacheTap:
         tensor: torch.Tensor,
         kernel: int,
     ) -> None:
-        rows = tensor.detach().transpose(1, 2)
+        rows = tensor.transpose(1, 2)
         identifier = self._session.book.find(name)[1]
         if identifier is None:
             digests = self._session.digest(active.rows.last(rows).unsqueeze(1)).digests
@@ -134,10 +134,10 @@ class CacheTap:
             tails = [(stop - 1, digest) for (_, start, stop), digest in last]
             active.tails.append((index, port, tails))
             return
-        picked = active.rows.pick(rows)
-        if picked.shape[0] == 0:
+        grid = active.rows.grid(rows)
+        if grid.shape[1] == 0:
             return
-        block = digest_kv(self._session, picked, elements=active.thorough)
+        block = digest_kv(self._session, grid, elements=active.thorough)
         seen = Seen(identifier, Moment.COMPUTED, kind, active.rowset, kernel)
         self._session.ledger.observe(seen, block)
         active.tails.append((index, port, split_rows(active.rows, block.digests[:, 0])))
@@ -180,8 +180,7 @@ class CacheTap:
             return
         block = None
         if not begun.carried:
-            picked = rows.pick(tensor.detach().transpose(1, 2))
-            block = digest_kv(session, picked, elements=True)
+            block = digest_kv(session, rows.grid(tensor.transpose(1, 2)), elements=True)
         session.ledger.observe(Seen(site, Moment.IN, kind, rowset, begun.kernel), block)
 
 
@@ -190,22 +189,26 @@ def declare_kv(session: Session, active: PassState, index: int | None) -> tuple[
     trace, part = active.trace, active.part
     assert trace is not None
     owner = part.name if part else trace.layer.name
-    inputs = trace.before(part) if part else (trace.entry,)
     names = (f"{owner}:key", f"{owner}:value")
     for name, (port, kind) in zip(names, _PORTS, strict=True):
-        layer = trace.layer
-        session.book.declare(Site(name, kind, layer.index, layer.kind, Reach.ROW, inputs))
+        session.book.take(name, partial(_kv_site, name, kind, trace, part))
         if index is not None:
             active.group.sites[index, port] = name
     return names
 
 
-def digest_kv(session: Session, rows: torch.Tensor, *, elements: bool) -> RowBlock:
-    """Digests of rows [rows, heads, head_dim], one a token, and order-free ones per head."""
-    block = session.digest(rows.unsqueeze(1))
+def _kv_site(name: str, kind: TensorKind, trace: LayerTrace, part: Part | None) -> Site:
+    layer = trace.layer
+    inputs = trace.before(part) if part else (trace.entry,)
+    return Site(name, kind, layer.index, layer.kind, Reach.ROW, inputs)
+
+
+def digest_kv(session: Session, grid: torch.Tensor, *, elements: bool) -> RowBlock:
+    """Digests of rows [*, *, heads, head_dim], one a token, and order-free ones per head."""
+    block = session.digest(grid, grid=True)
     if not elements:
         return block
-    return replace(block, elements=digest_elements(rows, key=session.ledger.key))
+    return block._replace(elements=digest_elements(grid.flatten(0, 1), key=session.ledger.key))
 
 
 def state_index(part: Part, active: PassState) -> int:
@@ -232,16 +235,19 @@ def observe_states(
     return names
 
 
+def state_site(name: str, kind: TensorKind, trace: LayerTrace, part: Part) -> Site:
+    """The site of a state of a mixer."""
+    layer = trace.layer
+    return Site(name, kind, layer.index, layer.kind, Reach.STATE, trace.before(part))
+
+
 def _observe_state(
     session: Session, active: PassState, part: Part, index: int, state: HeldState, moment: Moment
 ) -> str:
     trace, memory = active.trace, active.group.memory
     assert trace is not None
     name = f"{part.name}:{state.port}"
-    layer = trace.layer
-    inputs = trace.before(part)
-    site = Site(name, state.kind, layer.index, layer.kind, Reach.STATE, inputs)
-    identifier = session.book.declare(site)
+    identifier = session.book.take(name, partial(state_site, name, state.kind, trace, part))
     active.group.sites[index, state.port] = name
     after = moment is Moment.OUT
     lengths = active.group.table.lengths.tolist() if after else active.before

@@ -55,10 +55,10 @@ def _close_rows(
     if slots <= 0:
         return
     rows = rows_of(group.table, group.indices, first, first + slots)
-    picked = rows.pick(tensor[:, :, :slots].detach().transpose(1, 2))
-    if picked.shape[0]:
+    grid = rows.grid(tensor[:, :, :slots].transpose(1, 2))
+    if grid.shape[0] and grid.shape[1]:
         seen = Seen(site, Moment.OUT, kind, session.ledger.rowset(rows.spans))
-        session.ledger.observe(seen, digest_kv(session, picked, elements=True))
+        session.ledger.observe(seen, digest_kv(session, grid, elements=True))
 
 
 def _close_states(session: Session, group: Group, index: int, layer: object) -> None:

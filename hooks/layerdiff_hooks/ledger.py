@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from layerdiff.digest import finalise, root_digest
 from layerdiff.format import schema
 from layerdiff.format.writer import DumpWriter
 from layerdiff.vocabulary import EventKind, Moment, Phase, Reach, Role, TensorKind
-from layerdiff_hooks.rows import RowBlock
+from layerdiff_hooks.rows import Copied, RowBlock, sketch_copied
+
+_MAX_COUNT = 0xFFFFFFFF
 
 Span = tuple[int, int, int]
 """(request, start, stop): absolute positions, half-open."""
@@ -31,8 +33,7 @@ class Site:
     role: Role = Role.TARGET
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What one observation is, beside its digests."""
 
     site: int
@@ -66,7 +67,12 @@ class Ledger:
         self._requests = 0
         self._observations: list[tuple[int, ...]] = []
         self._digests: list[np.ndarray[Any, Any]] = []
-        self._sketches: list[np.ndarray[Any, Any]] = []
+        self._sketches: list[np.ndarray[Any, Any] | None] = []
+        """f4 [n, 5] of each block of digests; None where they wait in `_copied`."""
+        self._copied: list[tuple[int, Copied]] = []
+        """Observation, and what its sketches are made of."""
+        self._forms: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = {}
+        """Dtype and shape to their text ids."""
         self._committed = 0
         """Digests of earlier passes."""
         self._counted = 0
@@ -156,48 +162,52 @@ class Ledger:
                 self._record(seen, (0, 0, 0, 1), 0, (self._nothing, self._nothing))
             )
             return
-        digests = np.ascontiguousarray(block.digests, np.uint64)
+        digests = block.digests
         rows, parts = digests.shape
         first = self._committed + self._counted
         self._counted += rows * parts
         self._digests.append(digests.reshape(-1))
-        if self.sketch:
-            assert block.sketches is not None
+        index = len(self._observations)
+        if block.copied is not None:
+            self._copied.append((index, block.copied))
+            self._sketches.append(None)
+        elif block.sketches is not None:
             self._sketches.append(block.sketches.reshape(-1, schema.SKETCH_WIDTH))
         if block.elements is not None:
-            index = len(self._observations)
             self._elements += [(index, part, int(e)) for part, e in enumerate(block.elements)]
-        text = self.writer.text
-        texts = (text(block.dtype), text(",".join(map(str, block.shape))))
         flags = schema.FLAG_ALL_ZERO if block.all_zero else 0
         numbers = (first, root_digest(digests), rows, parts)
-        self._observations.append(self._record(seen, numbers, flags, texts, block.nan_count))
+        form = self._form(block.dtype, block.shape)
+        self._observations.append(self._record(seen, numbers, flags, form, block.nan_count))
+
+    def _form(self, dtype: str, shape: tuple[int, ...]) -> tuple[int, int]:
+        """The text ids of a dtype and a row's shape."""
+        known = self._forms.get((dtype, shape))
+        if known is None:
+            text = self.writer.text
+            known = text(dtype), text(",".join(map(str, shape)))
+            self._forms[dtype, shape] = known
+        return known
 
     def _record(
         self,
         seen: Seen,
         numbers: tuple[int, int, int, int],
         flags: int,
-        texts: tuple[int, int],
+        form: tuple[int, int],
         nan_count: int = 0,
     ) -> tuple[int, ...]:
-        first, root, rows, parts = numbers
-        dtype, shape = texts
         return (
             self.pass_index,
             seen.site,
             seen.kernel,
             seen.rowset,
-            first,
-            root,
-            rows,
-            parts,
-            dtype,
-            shape,
-            min(nan_count, 0xFFFFFFFF),
+            *numbers,
+            *form,
+            min(nan_count, _MAX_COUNT),
             seen.kind,
             seen.moment,
-            seen.flags | flags | (0 if rows else schema.FLAG_CARRIED),
+            seen.flags | flags | (0 if numbers[2] else schema.FLAG_CARRIED),
         )
 
     def event(
@@ -233,9 +243,9 @@ class Ledger:
         if self._digests:
             self.writer.append("digests", np.concatenate(self._digests))
             self._committed += self._counted
-        if self._sketches:
-            self.writer.append("sketches", np.concatenate(self._sketches))
         observations = np.array(self._observations, schema.OBSERVATION)
+        if self._sketches:
+            self.writer.append("sketches", np.concatenate(self._sketched(observations)))
         base = self.writer.append("observations", observations)
         elements: list[tuple[int, ...]] = [
             (base + index, part, digest) for index, part, digest in self._elements
@@ -247,10 +257,19 @@ class Ledger:
             phase=phase, flags=flags, batch=batch, width=width, rowset=rowset
         )
 
+    def _sketched(self, observations: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        """All sketches of the pass; completes the NaN counts of those that waited."""
+        made = sketch_copied([copied for _, copied in self._copied])
+        for (index, _), (_, nan_count) in zip(self._copied, made, strict=True):
+            observations["nan_count"][index] = min(nan_count, _MAX_COUNT)
+        waited = (sketches for sketches, _ in made)
+        return [next(waited) if known is None else known for known in self._sketches]
+
     def forget(self) -> None:
         """Drop the observations and events that were not committed."""
         self._observations, self._elements, self._events = [], [], []
         self._digests, self._sketches, self._counted = [], [], 0
+        self._copied = []
 
     @property
     def pending(self) -> bool:

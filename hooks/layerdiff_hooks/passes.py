@@ -241,7 +241,7 @@ def _tokens(
         if [len(ids) for ids in named] == [stop - start for start, stop in chunks]:
             return named
     if ids is None and given.embeds is not None:
-        flat = session.digest(given.embeds.flatten(0, 1).unsqueeze(1)).digests
+        flat = session.digest(given.embeds, grid=True).digests
         ids = flat.view(np.int64).reshape(given.shape).tolist()
     return ids if ids is None else strip_pads(ids, rows.real)
 

@@ -91,6 +91,10 @@ class Rows:
         row, column = (torch.from_numpy(i).to(tensor.device) for i in np.nonzero(self.real))
         return tensor[row, column]
 
+    def grid(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The same rows on two axes, [batch, columns, ...] or [1, rows, ...]: no copy, no view."""
+        return tensor if self.real is None else self.pick(tensor)[None]
+
     def last(self, tensor: torch.Tensor) -> torch.Tensor:
         """The last row [batch, ...] of each batch row; row 0 where it has pads only."""
         if self.real is None:
@@ -115,18 +119,15 @@ class Rows:
 
 def rows_of(table: ColumnTable, requests: list[int], start: int, stop: int) -> Rows:
     """The rows of columns [start, stop)."""
-    first = table.before(start)
     if table.dense:
-        counts = np.full(table.batch, stop - start, np.int64)
-        real = None
-    else:
-        real = table.real(start, stop)
-        counts = real.sum(axis=1)
+        return Rows(tuple([(request, start, stop) for request in requests]), None)
+    first, real = table.before(start), table.real(start, stop)
+    counts = real.sum(axis=1)
     spans = [
         (request, int(low), int(low + n))
         for request, low, n in zip(requests, first, counts, strict=True)
     ]
-    return Rows(tuple(spans), None if real is None or bool(real.all()) else real)
+    return Rows(tuple(spans), None if bool(real.all()) else real)
 
 
 def token_mask(mask: object, batch: int) -> Mask | None:

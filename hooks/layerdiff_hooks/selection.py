@@ -1,7 +1,7 @@
 """Which sites a recording takes, and what each of them depends on among those it takes."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 from torch import nn
@@ -82,6 +82,12 @@ class SiteBook:
     def find(self, name: str) -> tuple[bool, int | None]:
         """Whether a name was declared, and its id if it is recorded."""
         return name in self._known, self._known.get(name)
+
+    def take(self, name: str, describe: Callable[[], Site]) -> int | None:
+        """The id of the site *name*, which is described when it is new; None as in `declare`."""
+        if name in self._known:
+            return self._known[name]
+        return self.declare(describe())
 
     def declare(self, site: Site) -> int | None:
         """The id of *site*, or None when it is not recorded; its inputs come first."""

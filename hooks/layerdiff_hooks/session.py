@@ -14,7 +14,7 @@ from torch import nn
 
 from layerdiff.format import schema
 from layerdiff.vocabulary import EventKind, Moment, Phase, TensorKind
-from layerdiff_hooks.ledger import Ledger, Seen, Site
+from layerdiff_hooks.ledger import Ledger, Seen
 from layerdiff_hooks.positions import Rows
 from layerdiff_hooks.requests import Group
 from layerdiff_hooks.rows import RowBlock, digest_rows
@@ -45,6 +45,11 @@ class LayerTrace:
             if done.container != part.container or (done.is_mixer and not part.is_mixer)
         ]
         return (self.entry, *earlier)
+
+    @property
+    def before_end(self) -> tuple[str, ...]:
+        """Sites that what comes now may depend on: the layer's input and all that has run."""
+        return (self.entry, *(f"{done.name}:out" for done in self.finished))
 
 
 @dataclass(slots=True)
@@ -113,6 +118,8 @@ class Session:
     def guard(self, body: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs what is ours so that nothing of it reaches the model."""
         try:
+            if not torch.is_grad_enabled():
+                return body(*args, **kwargs)
             with torch.no_grad():
                 return body(*args, **kwargs)
         except Exception as error:
@@ -161,30 +168,43 @@ class Session:
     # Observations
 
     def observe(
-        self, active: PassState, site: Site, tensor: torch.Tensor, kernel: int
-    ) -> RowBlock | None:
+        self,
+        active: PassState,
+        site: int,
+        tensor: torch.Tensor,
+        *,
+        kind: TensorKind,
+        kernel: int,
+    ) -> None:
         """The rows of a tensor whose columns are those of the pass, or the tensor as a whole."""
-        identifier = self.book.declare(site)
-        if identifier is None or tensor.numel() == 0:
-            return None
-        rows, picked = _lay_out(active, tensor, site.kind)
+        if tensor.numel() == 0:
+            return
+        rows, grid = _lay_out(active, tensor, kind)
         flags = 0
         rowset = active.rowset
         if rows is None:
             flags = schema.FLAG_WHOLE_TENSOR
         elif rows is not active.rows:
             rowset = self.ledger.rowset(rows.spans)
-        if picked.shape[0] == 0:
-            return None
-        block = self.digest(picked.unsqueeze(1))
-        seen = Seen(identifier, Moment.COMPUTED, site.kind, rowset, kernel, flags)
-        self.ledger.observe(seen, block)
-        return block
+        if grid.numel() == 0:
+            return
+        seen = Seen(site, Moment.COMPUTED, kind, rowset, kernel, flags)
+        self.ledger.observe(seen, self.digest(grid, grid=True))
 
-    def digest(self, rows: torch.Tensor, *, elements: bool = False) -> RowBlock:
-        """Digests and sketches of *rows* [rows, parts, ...]."""
+    def digest(
+        self, rows: torch.Tensor, *, elements: bool = False, grid: bool = False
+    ) -> RowBlock:
+        """Digests of *rows* [rows, parts, ...], or of a grid of rows [*, *, ...].
+
+        Few rows are sketched when their pass is committed.
+        """
         return digest_rows(
-            rows.detach(), key=self.ledger.key, sketch=self.ledger.sketch, elements=elements
+            rows,
+            key=self.ledger.key,
+            sketch=self.ledger.sketch,
+            elements=elements,
+            grid=grid,
+            later=True,
         )
 
     def kernel(self, active: PassState, module: nn.Module, tensor: torch.Tensor) -> int:
@@ -210,18 +230,18 @@ class Session:
 def _lay_out(
     active: PassState, tensor: torch.Tensor, kind: TensorKind
 ) -> tuple[Rows | None, torch.Tensor]:
-    """The rows that a tensor is made of and their values [rows, ...]."""
+    """The rows that a tensor is made of, and their values on a grid [*, *, ...]."""
     batch, width = active.batch, active.width
     shape = tensor.shape
     if tensor.ndim >= 2 and shape[:2] == (batch, width):
-        return active.rows, active.rows.pick(tensor)
+        return active.rows, active.rows.grid(tensor)
     if tensor.ndim >= 2 and shape[0] == batch * width:
-        return active.rows, active.rows.pick(tensor.reshape(batch, width, *shape[1:]))
+        return active.rows, active.rows.grid(tensor.reshape(batch, width, *shape[1:]))
     fewer = tensor.ndim == 3 and shape[0] == batch and shape[1] < width
     if fewer and kind is TensorKind.LOGITS and active.tail_logits:
         rows = active.rows.tail(shape[1])
-        return rows, rows.pick(tensor)
-    return None, tensor.unsqueeze(0)
+        return rows, rows.grid(tensor)
+    return None, tensor[None, None]
 
 
 def _source(kind: type) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import nn
 from layerdiff.format.schema import NO_TEXT
 from layerdiff.vocabulary import Moment, Reach, TensorKind
 from layerdiff_hooks.arguments import Arguments, Keywords, Visit, find_cache
-from layerdiff_hooks.cache_taps import CacheTap, declare_kv, observe_states
+from layerdiff_hooks.cache_taps import CacheTap, declare_kv, observe_states, state_site
 from layerdiff_hooks.ledger import Site
 from layerdiff_hooks.positions import rope_of
 from layerdiff_hooks.routing import Router
@@ -113,7 +113,7 @@ class Taps:
         name = f"{self._sites.embedding[0]}:out"
         if active.layers:
             return
-        if self._see(active, Site(name), visit.module, visit.main):
+        if self._see(active, name, visit.module, visit.main, lambda: Site(name)):
             active.stream = name
 
     def _layer_in(self, active: PassState, visit: Visit, owners: list[Layer]) -> None:
@@ -125,13 +125,15 @@ class Taps:
         active.trace = LayerTrace(layer)
         self._watch_cache(active, visit)
         self._see_rope(active, visit.kwargs.get("position_ids"))
-        site = Site(
-            active.trace.entry,
-            layer_index=layer.index,
-            layer_kind=layer.kind,
-            inputs=(active.stream,) if active.stream else (),
+        name = active.trace.entry
+        inputs = (active.stream,) if active.stream else ()
+        self._see(
+            active,
+            name,
+            None,
+            visit.input,
+            lambda: Site(name, layer_index=layer.index, layer_kind=layer.kind, inputs=inputs),
         )
-        self._see(active, site, None, visit.input)
 
     def _part_in(self, active: PassState, visit: Visit, owners: list[tuple[Layer, Part]]) -> None:
         part = _running(active, owners)
@@ -147,20 +149,13 @@ class Taps:
         trace = active.trace
         if part is None or trace is None:
             return
-        inputs = list(trace.before(part))
+        cached: list[str] = []
         if part.is_mixer:
-            inputs += self._cached_inputs(active, part, active.group.cache)
+            cached = self._cached_inputs(active, part, active.group.cache)
             active.part = None
-        reach = Reach.STATE if part.has_state else Reach.PREFIX if part.is_mixer else Reach.ROW
-        layer = trace.layer
-        site = Site(
-            f"{part.name}:out",
-            layer_index=layer.index,
-            layer_kind=layer.kind,
-            reach=reach,
-            inputs=tuple(inputs),
-        )
-        self._see(active, site, visit.module, visit.main)
+        name = f"{part.name}:out"
+        describe = partial(_part_site, name, trace, part, cached)
+        self._see(active, name, visit.module, visit.main, describe)
         trace.finished.append(part)
 
     def _cached_inputs(self, active: PassState, part: Part, cache: Any) -> list[str]:
@@ -183,9 +178,8 @@ class Taps:
             ("conv", TensorKind.CONV_STATE),
         ):
             names.append(f"{part.name}:{port}")
-            layer, inputs = trace.layer, trace.before(part)
-            self._session.book.declare(
-                Site(names[-1], kind, layer.index, layer.kind, Reach.STATE, inputs)
+            self._session.book.take(
+                names[-1], partial(state_site, names[-1], kind, trace, part)
             )
         return names
 
@@ -193,36 +187,23 @@ class Taps:
         trace = active.trace
         if trace is None or trace.layer not in owners:
             return
-        layer = trace.layer
-        inputs = (trace.entry, *(f"{part.name}:out" for part in trace.finished))
-        site = Site(
-            f"{layer.name}:out",
-            layer_index=layer.index,
-            layer_kind=layer.kind,
-            reach=Reach.ROW if layer.has_mixer else Reach.PREFIX,
-            inputs=inputs,
-        )
-        hidden = visit.main
-        self._see(active, site, visit.module, hidden)
-        second = visit.second
+        hidden, second = visit.main, visit.second
+        name, kind = f"{trace.layer.name}:out", TensorKind.HIDDEN
+        self._see(active, name, visit.module, hidden, partial(_layer_site, name, kind, trace))
+        active.stream, active.trace, active.part = name, None, None
         if second is not None and hidden is not None and second.shape == hidden.shape:
-            name = f"{layer.name}:residual"
-            residual = replace(site, name=name, kind=TensorKind.RESIDUAL)
-            self._see(active, residual, visit.module, second)
-        active.stream, active.trace, active.part = site.name, None, None
+            name, kind = f"{trace.layer.name}:residual", TensorKind.RESIDUAL
+            describe = partial(_layer_site, name, kind, trace)
+            self._see(active, name, visit.module, second, describe, kind)
 
     def _norm_in(self, active: PassState, visit: Visit, name: str) -> None:
         """What the last layer left may be changed on its way here, as between layers."""
         if self._past_layers(active):
-            site = Site(f"{name}:in", inputs=(active.stream,))
-            if self._see(active, site, None, visit.input):
-                active.stream = site.name
+            self._follow(active, f"{name}:in", None, visit.input)
 
     def _norm_out(self, active: PassState, visit: Visit, name: str) -> None:
         if self._past_layers(active):
-            site = Site(f"{name}:out", inputs=(active.stream,))
-            if self._see(active, site, visit.module, visit.main):
-                active.stream = site.name
+            self._follow(active, f"{name}:out", visit.module, visit.main)
 
     def _past_layers(self, active: PassState) -> bool:
         return len(active.layers) == len(self._sites.layers) and active.trace is None
@@ -230,40 +211,51 @@ class Taps:
     def _head_out(self, active: PassState, visit: Visit, name: str) -> None:
         if not active.layers:
             return
-        site = Site(f"{name}:out", TensorKind.LOGITS, inputs=(active.stream,))
-        self._see(active, site, visit.module, visit.main)
+        site, kind = f"{name}:out", TensorKind.LOGITS
+        inputs = (active.stream,)
+        describe = partial(Site, site, kind, inputs=inputs)
+        self._see(active, site, visit.module, visit.main, describe, kind)
 
     def _extra_in(self, active: PassState, visit: Visit, name: str) -> None:
-        self._see(active, self._extra_site(active, name), None, visit.input)
+        describe = partial(_extra_site, name, active)
+        self._see(active, name, None, visit.input, describe, TensorKind.AUX)
 
     def _extra_out(self, active: PassState, visit: Visit, name: str) -> None:
-        self._see(active, self._extra_site(active, name), visit.module, visit.main)
-
-    def _extra_site(self, active: PassState, name: str) -> Site:
-        """A module that nothing is known of: it may depend on all that came before it."""
-        trace = active.trace
-        inputs: tuple[str, ...] = (active.stream,) if active.stream else ()
-        if trace is None:
-            return Site(name, TensorKind.AUX, reach=Reach.PREFIX, inputs=inputs)
-        inputs = (trace.entry, *(f"{part.name}:out" for part in trace.finished))
-        layer = trace.layer
-        return Site(name, TensorKind.AUX, layer.index, layer.kind, Reach.PREFIX, inputs)
+        describe = partial(_extra_site, name, active)
+        self._see(active, name, visit.module, visit.main, describe, TensorKind.AUX)
 
     # Seeing
 
     def _see(
         self,
         active: PassState,
-        site: Site,
+        name: str,
         module: nn.Module | None,
         tensor: torch.Tensor | None,
+        describe: Callable[[], Site],
+        kind: TensorKind = TensorKind.HIDDEN,
     ) -> bool:
+        session = self._session
         if tensor is None:
-            self._session.gap(f"{site.name} gave no tensor")
+            session.gap(f"{name} gave no tensor")
             return False
-        kernel = NO_TEXT if module is None else self._session.kernel(active, module, tensor)
-        self._session.observe(active, site, tensor.detach(), kernel)
+        kernel = NO_TEXT if module is None else session.kernel(active, module, tensor)
+        site = session.book.take(name, describe)
+        if site is not None:
+            session.observe(active, site, tensor, kind=kind, kernel=kernel)
         return True
+
+    def _follow(
+        self,
+        active: PassState,
+        name: str,
+        module: nn.Module | None,
+        tensor: torch.Tensor | None,
+    ) -> None:
+        """See what the stream is after its last layer."""
+        inputs = (active.stream,)
+        if self._see(active, name, module, tensor, partial(Site, name, inputs=inputs)):
+            active.stream = name
 
     def _see_rope(self, active: PassState, position_ids: object) -> None:
         if active.rope_known or position_ids is None:
@@ -289,3 +281,25 @@ def _running(active: PassState, owners: list[tuple[Layer, Part]]) -> Part | None
         return None
     index = active.trace.layer.index
     return next((part for layer, part in owners if layer.index == index), None)
+
+
+def _part_site(name: str, trace: LayerTrace, part: Part, cached: list[str]) -> Site:
+    reach = Reach.STATE if part.has_state else Reach.PREFIX if part.is_mixer else Reach.ROW
+    layer, inputs = trace.layer, (*trace.before(part), *cached)
+    return Site(name, TensorKind.HIDDEN, layer.index, layer.kind, reach, inputs)
+
+
+def _layer_site(name: str, kind: TensorKind, trace: LayerTrace) -> Site:
+    layer = trace.layer
+    reach = Reach.ROW if layer.has_mixer else Reach.PREFIX
+    return Site(name, kind, layer.index, layer.kind, reach, trace.before_end)
+
+
+def _extra_site(name: str, active: PassState) -> Site:
+    """A module that nothing is known of: it may depend on all that came before it."""
+    trace = active.trace
+    if trace is None:
+        inputs = (active.stream,) if active.stream else ()
+        return Site(name, TensorKind.AUX, reach=Reach.PREFIX, inputs=inputs)
+    layer = trace.layer
+    return Site(name, TensorKind.AUX, layer.index, layer.kind, Reach.PREFIX, trace.before_end)

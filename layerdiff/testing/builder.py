@@ -216,4 +216,3 @@ class DumpBuilder:
 
 def _number(value: int | None) -> int:
     return schema.NONE if value is None else value
-

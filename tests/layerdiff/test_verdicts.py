@@ -334,3 +334,49 @@ def test_a_dtype_is_part_of_a_row(tmp_path: Path, capsys: Any) -> None:
     a = one_row_dump(tmp_path / "a.h5", values)
     b = one_row_dump(tmp_path / "b.h5", values, dtype="int32")
     assert run(capsys, a, b)[0] == 1
+
+
+def test_a_request_without_a_partner_is_a_gap(cold: Path, tmp_path: Path, capsys: Any) -> None:
+    """Something else was served too and cannot be compared: 3, and how to compare the rest."""
+    extra = [ToyRequest("x", OTHER), FILL, REST]
+    both = toy_dump(tmp_path / "both.h5", extra, arm="warm")
+    status, report = run(capsys, cold, both)
+    assert status == 3
+    assert any("'x'" in gap for gap in report["coverage"]["gaps"])
+    status, report = run(capsys, f"{cold}::r1", f"{both}::r1")
+    assert (status, report["coverage"]["gaps"]) == (0, [])
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+def test_tokens_that_one_arm_alone_generated_are_not_compared(
+    tmp_path: Path, capsys: Any, longer: int
+) -> None:
+    """The same prompt, but one run went on for longer: 3, whichever it was."""
+    paths = []
+    for arm in (0, 1):
+        paths.append(tmp_path / f"{arm}.h5")
+        count = 4 if arm == longer else 3
+        with DumpBuilder(paths[-1], arm="run") as builder:
+            request = builder.request("r1", TOKENS[:count], given=2)
+            builder.site("model.layers.0:out", layer_index=0)
+            values = np.ones((count, 4), np.float32)
+            builder.observe("model.layers.0:out", values, [(request, 0, count)])
+            builder.commit([(request, 0, count)])
+    status, report = run(capsys, *paths)
+    assert (status, report["coverage"]["not_comparable"]) == (3, 1)
+
+
+def test_a_tensor_without_token_rows_is_not_compared(tmp_path: Path, capsys: Any) -> None:
+    """It depends on the chunks; that it was left out is said."""
+    path = tmp_path / "whole.h5"
+    with DumpBuilder(path, arm="run") as builder:
+        request = builder.request("r1", TOKENS[:4])
+        for name in ("model.layers.0:out", "model.layers.0.experts:out"):
+            builder.site(name, layer_index=0)
+        span = [(request, 0, 4)]
+        builder.observe("model.layers.0:out", np.ones((4, 4), np.float32), span)
+        builder.observe("model.layers.0.experts:out", np.ones((1, 9), np.float32), span, flags=4)
+        builder.commit(span)
+    status, report = run(capsys, path, path)
+    assert status == 3
+    assert any("experts:out" in gap for gap in report["coverage"]["gaps"])

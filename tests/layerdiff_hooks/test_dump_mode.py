@@ -161,3 +161,13 @@ def test_settings_come_from_the_environment() -> None:
     assert found is not None
     assert (found.arm, found.select) == ("cold", ("a", "b"))
     assert next_free(Path("x/o.h5"), 2) == Path("x/o.2.h5")
+
+
+@pytest.mark.parametrize("words", [["nosuch.py"], ["-m"]])
+def test_a_program_that_is_not_there_gets_one_line(words: list[str], tmp_path: Path) -> None:
+    """Exit 2 before anything is made, and no traceback."""
+    command = [sys.executable, "-m", "layerdiff", "record", "-o", str(tmp_path / "x.h5"), "--arm"]
+    done = subprocess.run([*command, "cold", "--", *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "x.h5").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from layerdiff_tui.app import LayerdiffApp
 from layerdiff_tui.details import Detail
@@ -27,6 +27,11 @@ class Driver:
         """Presses keys and waits until all is drawn."""
         await self.pilot.press(*keys)
         await self.settle()
+
+    async def answer_with(self, text: str) -> None:
+        """Writes a whole line where one is asked for, and presses enter."""
+        self.app.screen.query_one(Input).value = text
+        await self.press("enter")
 
     async def loaded(self) -> None:
         """Waits until the session is shown."""

@@ -20,7 +20,7 @@ class Terminal:
     def __init__(self, folder: Path) -> None:
         program = shutil.which("tmux")
         assert program, "tmux is not installed: apt-get install tmux"
-        self._tmux = [program, "-S", str(folder / "tmux"), "-f", "/dev/null"]
+        self._tmux = [program, "-u", "-S", str(folder / "tmux"), "-f", "/dev/null"]
 
     def start(self, command: str, width: int, height: int) -> None:
         """Runs a command in a terminal of that size."""

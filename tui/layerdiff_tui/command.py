@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from layerdiff.commands.diff import DiffCommand, split_request
 from layerdiff.commands.show import ShowCommand
@@ -63,11 +62,12 @@ def _no_screen() -> str | None:
 
 def _print_instead(arguments: argparse.Namespace, why: str) -> int:
     if arguments.candidate is None and not arguments.pair:
-        from layerdiff_tui.opening import open_names  # only this way checks a ::REQUEST
+        path, request = split_request(arguments.baseline)
+        if request is not None:
+            from layerdiff_tui.opening import open_names  # show knows nothing of requests
 
-        open_names(arguments.baseline, None, []).close()
+            open_names(arguments.baseline, None, []).close()
         print(f"layerdiff: {why}; this is what 'layerdiff show' prints", file=sys.stderr)
-        path: Path = split_request(arguments.baseline)[0]
         return ShowCommand().run(argparse.Namespace(dump=path, points=None, all=False))
     if arguments.candidate is None:
         from layerdiff.errors import UsageError

@@ -12,6 +12,8 @@ import torch
 
 def is_cache(value: object) -> bool:
     """Whether *value* is a cache that layers update."""
+    if value is None or isinstance(value, torch.Tensor):
+        return False
     layers = getattr(value, "layers", None)
     if not isinstance(layers, list) or isinstance(value, torch.nn.Module):
         return False

@@ -52,6 +52,7 @@ The exit status is the program's; it is 2 when no model ran."""
             )
         if os.environ.get(VARIABLE):
             raise UsageError(f"{VARIABLE} is set and records as well; unset it to use record")
+        _check_program(words)
         _check(arguments.output, force=arguments.force)
         settings = Settings(
             arguments.output.absolute(),
@@ -74,6 +75,15 @@ The exit status is the program's; it is 2 when no model ran."""
             print("layerdiff: no model ran in this process, nothing was recorded", file=sys.stderr)
             return status or EXIT_UNUSABLE
         return status
+
+
+def _check_program(words: list[str]) -> None:
+    """Says what is wrong with the words behind ``--`` before anything is made."""
+    if words[0] != "-m":
+        if not os.path.exists(words[0]):
+            raise UsageError(f"record runs Python programs, and there is no file {words[0]}")
+    elif len(words) < 2:
+        raise UsageError("-m needs the name of a module")
 
 
 def run_program(words: list[str]) -> int:

@@ -88,9 +88,7 @@ def random_pass(
     return tables
 
 
-def random_records(
-    generator: np.random.Generator, table: str, size: int
-) -> np.ndarray[Any, Any]:
+def random_records(generator: np.random.Generator, table: str, size: int) -> np.ndarray[Any, Any]:
     """Records of any bits, with ids brought into range."""
     dtype = schema.TABLES[table]
     raw = generator.integers(0, 256, (size, dtype.itemsize), dtype=np.uint8)
