@@ -14,7 +14,7 @@ from layerdiff.sketch import WIDTH, Sketches, Values, sketch_blocks, sketch_exac
 
 _BLOCK_BYTES: Final = 1 << 21
 """Float32 values converted at a time: few calls, and still in the cache when read again."""
-_FEW_BYTES: Final = 1 << 16
+_FEW_BYTES: Final = 1 << 15
 """Up to so many, a call to sketch costs more than the sketches do."""
 _WORDS: Final = {
     1: torch.uint8,

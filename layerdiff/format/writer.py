@@ -1,6 +1,6 @@
-"""Writes a dump: append-only tables, one append a table and two flushes a pass.
+"""Writes a dump: append-only tables, one write a table and a flush a pass, or two.
 
-The commit record in `passes` is written after everything it covers has been flushed, so a
+The commit record in `passes` is written after everything it covers is in the file, so a
 reader trusts exactly what the last record names, whatever happens to this process.
 """
 
@@ -54,6 +54,8 @@ class DumpWriter:
         self._texts: dict[str, int] = {}
         self._counts: dict[str, int] = dict.fromkeys(schema.TABLES, 0)
         self._buffers: dict[str, list[_Buffered]] = {name: [] for name in schema.TABLES}
+        self._flushed: list[int] = []
+        """The tables' lengths that readers know."""
         self._pass_index = 0
         self._broken: str | None = None
         first_text = _header_text(self.path, header)
@@ -159,7 +161,10 @@ class DumpWriter:
         try:
             for name in schema.TABLES:
                 self._write_buffered(self._tables, name)
-            self._file.flush()
+            lengths = [self._tables[name].length for name in schema.TABLES]
+            if lengths != self._flushed:
+                self._file.flush()
+                self._flushed = lengths
             self._tables[schema.PASSES].write(self._pass_index, record)
             self._file.flush()
         except (OSError, RuntimeError, ValueError) as error:
@@ -179,6 +184,9 @@ class DumpWriter:
         if self._file is None or os.getpid() != self._pid:
             return
         self.commit(phase=Phase.PREFILL, flags=schema.PASS_CLOSING)
+        with contextlib.suppress(OSError, RuntimeError, ValueError):
+            for name, count in self._counts.items():
+                self._tables[name].trim(count)
         self._abandon()
 
     def _write_buffered(self, tables: Mapping[str, TableWriter], name: str) -> None:
