@@ -46,21 +46,36 @@ class Comparison:
     report: Report
 
 
-def compare_dumps(
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Two dumps that fit together, with their requests paired; nothing is compared yet."""
+
+    baseline: Arm
+    candidate: Arm
+    pairing: Pairing
+
+    def compare(self) -> Comparison:
+        """Does the work."""
+        traces = trace_pairs(self.baseline, self.candidate, self.pairing)
+        report = build_report(self.baseline, self.candidate, self.pairing, traces)
+        return Comparison(self.baseline, self.candidate, self.pairing, traces, report)
+
+
+def prepare(
     baseline: Dump,
     candidate: Dump,
     *,
     forced: dict[str, str] | None = None,
     only: tuple[str | None, str | None] = (None, None),
-) -> Comparison:
-    """Compares two dumps.
+) -> Prepared:
+    """Pairs two dumps.
 
     Args:
         forced: Requests to pair whatever their prompts, baseline name to candidate name.
         only: One request of the baseline and of the candidate to compare, by name.
 
     Raises:
-        PairingError: Another architecture, or no common request.
+        PairingError: Another architecture, other keys, or no common request.
         DumpError: A dump that holds no finished pass or contradicts itself.
     """
     for dump in (baseline, candidate):
@@ -73,9 +88,18 @@ def compare_dumps(
     pairing = pair_requests(
         prompts(baseline), prompts(candidate), forced, partial(find_shifted, *arms)
     )
-    traces = trace_pairs(arms[0], arms[1], pairing)
-    report = build_report(arms[0], arms[1], pairing, traces)
-    return Comparison(arms[0], arms[1], pairing, traces, report)
+    return Prepared(*arms, pairing)
+
+
+def compare_dumps(
+    baseline: Dump,
+    candidate: Dump,
+    *,
+    forced: dict[str, str] | None = None,
+    only: tuple[str | None, str | None] = (None, None),
+) -> Comparison:
+    """Prepares and compares two dumps; see `prepare`."""
+    return prepare(baseline, candidate, forced=forced, only=only).compare()
 
 
 def open_arm(dump: Dump) -> Arm:

@@ -59,8 +59,6 @@ def _count_column(totals: dict[str, int], pair: "PairTrace", column: Column) -> 
     if twin is not None:
         seen = twin.diff.state[own_from:] > State.BASELINE_ONLY
         state = np.where(seen & (state == State.BASELINE_ONLY), State.ABSENT, state)
-        if column.moment is Moment.IN:
-            state = np.where(state == State.BASELINE_ONLY, State.ABSENT, state)
     ours, theirs = state == State.CANDIDATE_ONLY, state == State.BASELINE_ONLY
     if ours.any() or theirs.any():
         fine = _accounted_for(pair.trace, column)[size - len(state) :]

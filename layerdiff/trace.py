@@ -198,12 +198,17 @@ class Tracer:
         return self.trace.breaches[site.index].at(moment, self.size)
 
     def with_breaches(self, site: Site, moment: Moment, runs: Segments) -> ColumnDiff:
-        """Compares looks with the baseline; where it has nothing, with what the arm left there."""
+        """Compares looks with the baseline; where it has nothing, with what the arm left there.
+
+        Not looking is no gap: only what a pass left can be missing.
+        """
         diff = self.compare(site, runs, self.baseline_rows(site))
         changed = self.changed(site, moment)
         alone = (diff.state == State.CANDIDATE_ONLY) & (changed > 0)
         diff.state[alone] = State.DIFFERS
         diff.relative[alone] = changed[alone]
+        if moment is Moment.IN or not site.kind.is_state:
+            diff.state[diff.state == State.BASELINE_ONLY] = State.ABSENT
         return diff
 
     def compare(self, site: Site, ours: Segments, theirs: Segments) -> ColumnDiff:

@@ -13,7 +13,7 @@ from layerdiff.errors import (
     LayerdiffError,
     UsageError,
 )
-from layerdiff.format.reader import Dump, open_dumps
+from layerdiff.format.reader import open_dumps
 from layerdiff.model import Report
 from layerdiff.render.json import render_error, render_json
 from layerdiff.render.text import render_text
@@ -96,7 +96,7 @@ def compare_files(baseline: str, candidate: str, pairs: list[str] | None = None)
 
     Folders of rank files are compared rank by rank; the answer is that of the worst rank.
     """
-    forced = dict(_split_pair(pair) for pair in pairs or [])
+    forced = dict(split_pair(pair) for pair in pairs or [])
     (left, first), (right, second) = split_request(baseline), split_request(candidate)
     ours, theirs = open_dumps(right), open_dumps(left)
     if len(ours) != len(theirs):
@@ -126,15 +126,8 @@ def split_request(name: str) -> tuple[Path, str | None]:
     return Path(path), request if separator else None
 
 
-def open_one(path: Path) -> Dump:
-    """The dump at a path, or the only rank in a folder."""
-    dumps = open_dumps(path)
-    if len(dumps) > 1:
-        raise UsageError(f"{path}: holds {len(dumps)} ranks; name one, such as {dumps[0].path}")
-    return dumps[0]
-
-
-def _split_pair(pair: str) -> tuple[str, str]:
+def split_pair(pair: str) -> tuple[str, str]:
+    """Both requests of ``A=B``."""
     left, separator, right = pair.partition("=")
     if not (left and separator and right):
         raise UsageError(f"--pair {pair}: write BASELINE_REQUEST=CANDIDATE_REQUEST")

@@ -1,16 +1,13 @@
 """From the words of the command line to something that can be shown."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from layerdiff.commands.diff import split_request
-from layerdiff.comparison import compare_dumps, open_arm
-from layerdiff.errors import PairingError, UsageError
-from layerdiff.fingerprint import same_architecture
+from layerdiff.commands.diff import split_pair, split_request
+from layerdiff.comparison import Prepared, open_arm, prepare
+from layerdiff.errors import UsageError
 from layerdiff.format.reader import Dump, open_dumps
-from layerdiff.pairing import pair_requests, prompts
-from layerdiff.shifted import find_shifted
+from layerdiff.pairing import prompts
 from layerdiff_tui.pairs import PairSession
 from layerdiff_tui.plain import shown
 from layerdiff_tui.session import Session
@@ -23,9 +20,9 @@ class Opened:
 
     dumps: tuple[Dump, ...]
     """One, or baseline and candidate."""
-    only: tuple[str | None, ...]
-    """The request asked for in each, if any."""
-    forced: dict[str, str] | None = None
+    only: str | None = None
+    """The request asked for in a single dump, if any."""
+    pair: Prepared | None = None
 
     @property
     def title(self) -> str:
@@ -38,11 +35,9 @@ class Opened:
         Raises:
             LayerdiffError: A dump contradicts itself.
         """
-        if len(self.dumps) == 1:
-            return DumpSession(open_arm(self.dumps[0]), self.only[0])
-        baseline, candidate = self.dumps
-        only = self.only[0], self.only[1]
-        return PairSession(compare_dumps(baseline, candidate, forced=self.forced, only=only))
+        if self.pair is None:
+            return DumpSession(open_arm(self.dumps[0]), self.only)
+        return PairSession(self.pair.compare())
 
     def close(self) -> None:
         """Closes the files."""
@@ -59,35 +54,21 @@ def open_names(baseline: str, candidate: str | None, pairs: list[str]) -> Opened
     if candidate is None and pairs:
         raise UsageError("--pair needs two dumps")
     names = [split_request(name) for name in (baseline, candidate) if name is not None]
+    forced = dict(split_pair(pair) for pair in pairs) or None
     dumps: list[Dump] = []
     try:
-        for path, only in names:
+        for path, request in names:
             dumps.append(_open_one(path))
             dumps[-1].require_passes()
-            prompts(dumps[-1], only)
-        forced = dict(split_pair(pair) for pair in pairs) or None
-        opened = Opened(tuple(dumps), tuple(only for _, only in names), forced)
-        if candidate is not None:
-            _check_pairs(opened)
+            prompts(dumps[-1], request)
+        if len(dumps) == 1:
+            return Opened(tuple(dumps), names[0][1])
+        only = (names[0][1], names[1][1])
+        return Opened(tuple(dumps), pair=prepare(*dumps, forced=forced, only=only))
     except BaseException:
         for dump in dumps:
             dump.close()
         raise
-    return opened
-
-
-def _check_pairs(opened: Opened) -> None:
-    """Raises `PairingError` if the dumps have nothing to compare."""
-    baseline, candidate = opened.dumps
-    same_architecture(baseline, candidate)
-    if opened.forced or None in opened.only:
-        left, right = prompts(baseline, opened.only[0]), prompts(candidate, opened.only[1])
-        try:
-            pair_requests(left, right, opened.forced)
-        except PairingError:
-            # Shifted tokens are sought only here, as that takes an index of both dumps.
-            shifted = partial(find_shifted, open_arm(baseline), open_arm(candidate))
-            pair_requests(left, right, opened.forced, shifted)
 
 
 def _open_one(path: Path) -> Dump:
@@ -99,11 +80,3 @@ def _open_one(path: Path) -> Dump:
             dump.close()
         raise UsageError(f"{path}: holds {len(dumps)} ranks; name the file of one, such as {name}")
     return dumps[0]
-
-
-def split_pair(pair: str) -> tuple[str, str]:
-    """Both requests of ``A=B``."""
-    left, separator, right = pair.partition("=")
-    if not (left and separator and right):
-        raise UsageError(f"--pair {pair}: write BASELINE_REQUEST=CANDIDATE_REQUEST")
-    return left, right
