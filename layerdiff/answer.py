@@ -27,12 +27,19 @@ MAX_ORIGINS = 64
 def build_report(
     baseline: "Arm", candidate: "Arm", pairing: Pairing, pairs: "tuple[PairTrace, ...]"
 ) -> Report:
-    """The whole answer of a comparison."""
+    """The whole answer of a comparison.
+
+    Raises:
+        NotADump: A dump was damaged after it was written.
+    """
     ranked, warnings = _ranked(pairs)
-    described = [
-        describe(OriginFacts(trace, find, (baseline.store, candidate.store)))
+    facts = [
+        OriginFacts(trace, find, (baseline.store, candidate.store))
         for trace, find in ranked[:MAX_ORIGINS]
     ]
+    for origin in facts:
+        _check_roots(origin)
+    described = [describe(origin) for origin in facts]
     if len(ranked) > MAX_ORIGINS:
         warnings.append(f"{len(ranked) - MAX_ORIGINS} further origins are not described")
     first = [origin for pair in pairs if (origin := request_origin(pair))]
@@ -58,6 +65,16 @@ def build_report(
         rounding_before=_rounding_before(ranked),
         sketched=baseline.dump.has_sketches and candidate.dump.has_sketches,
     )
+
+
+def _check_roots(facts: OriginFacts) -> None:
+    """A file that was damaged on disk must not be called a divergence.
+
+    Raises:
+        NotADump: The digests of the origin's cells do not match the root they were written with.
+    """
+    for side in (0, 1):
+        facts.lines[side].dump.check_roots(facts.cell(side).observation.tolist())
 
 
 def _side(arm: "Arm", requests: list[str]) -> Side:

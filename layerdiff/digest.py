@@ -42,6 +42,7 @@ _MIX_BLOCK: Final = 16384
 """Elements mixed at a time: 64-bit temporaries of this many stay in the L2 cache."""
 
 _DIGEST_BYTES: Final = 8
+_LITTLE_ENDIAN: Final = np.dtype("<u8")
 _KEY_BYTES: Final = 32
 
 
@@ -99,6 +100,24 @@ def row_digests(
     return finalise(digests, key)
 
 
+def few_digests(data: bytes, count: int, dtype: str, shape: tuple[int, ...]) -> list[int]:
+    """The unkeyed digests of *count* rows of at least a byte each, without the price of arrays.
+
+    Args:
+        data: the rows' bytes, one after the other.
+        count: how many rows.
+        dtype: torch's name without ``torch.``.
+        shape: the shape of one row.
+    """
+    salt = row_salt(dtype, shape)
+    if count == 1:
+        return [xxh3_64_intdigest(data) ^ salt]
+    width = len(data) // count
+    view = memoryview(data)
+    starts = range(0, len(data), width)
+    return [xxh3_64_intdigest(view[start : start + width]) ^ salt for start in starts]
+
+
 @lru_cache(maxsize=4096)
 def row_salt(dtype: str, shape: tuple[int, ...]) -> int:
     """What dtype and row shape add to a row's digest, by XOR."""
@@ -133,7 +152,7 @@ def root_digest(digests: Digests) -> int:
     Args:
         digests: u8 of any shape, C order: rows, then parts; already keyed, if at all.
     """
-    return xxh3_64_intdigest(np.ascontiguousarray(digests, dtype="<u8").data)
+    return xxh3_64_intdigest(np.ascontiguousarray(digests, dtype=_LITTLE_ENDIAN).data)
 
 
 def multiset_digest(digests: Digests) -> int:

@@ -14,13 +14,14 @@ from typing import IO, Any, Final
 
 import h5py
 import numpy as np
-from h5py import h5d, h5l, h5t
 
 from layerdiff.format import schema
 from layerdiff.format.damage import Broken, CutShort, Damage, reason
 
 Array = np.ndarray[Any, Any]
 
+_HDF5: Final[Any] = h5py
+"""Untyped: the library's compiled modules have no hints."""
 _MAX_CHUNK_BYTES: Final = 1 << 24
 _NOWHERE: Final = np.iinfo(np.uint64).max
 
@@ -56,18 +57,19 @@ def read_version(file: h5py.File) -> int:
         Damage: It is an HDF5 file, but no dump.
     """
     foreign = Damage("is an HDF5 file, but no dump; name a file that layerdiff recorded")
+    attributes: Any = file.attrs
     for name in (schema.FORMAT_ATTRIBUTE, schema.VERSION_ATTRIBUTE):
-        if name not in file.attrs:
+        if name not in attributes:
             raise foreign
-    mark = file.attrs.get_id(schema.FORMAT_ATTRIBUTE)
+    mark = attributes.get_id(schema.FORMAT_ATTRIBUTE)
     if mark.shape != () or mark.get_storage_size() > 64 or mark.dtype.kind != "S":
         raise foreign
-    if bytes(file.attrs[schema.FORMAT_ATTRIBUTE]) != schema.FORMAT_NAME.encode():
+    if bytes(attributes[schema.FORMAT_ATTRIBUTE]) != schema.FORMAT_NAME.encode():
         raise foreign
-    version = file.attrs.get_id(schema.VERSION_ATTRIBUTE)
+    version = attributes.get_id(schema.VERSION_ATTRIBUTE)
     if version.shape != () or version.dtype.kind not in "ui":
         raise Broken("the format version is no number")
-    return int(file.attrs[schema.VERSION_ATTRIBUTE])
+    return int(attributes[schema.VERSION_ATTRIBUTE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +191,17 @@ class TableClaim:
         return addresses
 
 
-def _open_plain(file: h5py.File, name: str, dtype: np.dtype[Any]) -> h5d.DatasetID:
+def _open_plain(file: h5py.File, name: str, dtype: np.dtype[Any]) -> Any:
     encoded = name.encode()
     if not file.id.links.exists(encoded):
         raise Broken(f"table {name} is missing")
-    if file.id.links.get_info(encoded).type != h5l.TYPE_HARD:
+    if file.id.links.get_info(encoded).type != _HDF5.h5l.TYPE_HARD:
         raise Broken(f"table {name} is a link elsewhere")
-    dataset = h5d.open(file.id, encoded)
+    dataset = _HDF5.h5d.open(file.id, encoded)
     plan = dataset.get_create_plist()
     # Checked before its size is asked for: a virtual dataset opens other files to tell.
-    if plan.get_layout() != h5d.CHUNKED or plan.get_nfilters() or plan.get_external_count():
+    if plan.get_layout() != _HDF5.h5d.CHUNKED or plan.get_nfilters() or plan.get_external_count():
         raise Broken(f"table {name} is not stored plainly in the file")
-    if not dataset.get_type().equal(h5t.py_create(dtype.base)):
+    if not dataset.get_type().equal(_HDF5.h5t.py_create(dtype.base)):
         raise Broken(f"table {name} holds records of another type")
     return dataset

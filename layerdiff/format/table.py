@@ -1,8 +1,8 @@
 """One append-only HDF5 table: HDF5 lays out its chunks, records go straight into the file.
 
 A call to HDF5 for a few records costs fifty times what writing their bytes does, and a pass
-writes to many tables. So a table grows by whole chunks, which HDF5 allocates, fills with zeros
-and never touches again; `StoredTable` reads them in the same way.
+writes to many tables. So a table grows by whole chunks, which HDF5 allocates and then never
+touches again; `StoredTable` reads them in the same way.
 """
 
 import os
@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import h5py
 import numpy as np
-from h5py import h5d, h5p
 
 from layerdiff.format import schema
 
@@ -36,9 +35,6 @@ class TableWriter:
 
     def __init__(self, file: h5py.File, name: str, dtype: np.dtype[Any]) -> None:
         rows = schema.CHUNK_ROWS.get(name, schema.DEFAULT_CHUNK_ROWS)
-        plan = h5p.create(h5p.DATASET_CREATE)
-        plan.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-        plan.set_fill_time(h5d.FILL_TIME_ALLOC)
         dataset = file.create_dataset(
             name,
             shape=(0, *dtype.shape),
@@ -46,33 +42,35 @@ class TableWriter:
             chunks=(rows, *dtype.shape),
             dtype=dtype.base,
             track_times=False,
-            dcpl=plan,
         )
         self._dataset: Final = dataset.id
         self._file: Final = int(file.id.get_vfd_handle())
         self._tail: Final = dtype.shape
         self._record_bytes: Final = dtype.itemsize
         self._chunk_rows: Final = rows
+        self._chunk_bytes: Final = rows * dtype.itemsize
         self._step: Final = 1 if name == schema.PASSES else rows
         self.length = 0
         """Rows there is room for; readers learn of more when HDF5 is flushed."""
-        self._chunk = -1
-        """The chunk that was written to last."""
-        self._address = 0
-        """Where in the file it starts."""
+        self._chunks = 0
+        """Chunks that are in the file."""
+        self._last = (-1, 0)
+        """The chunk that was written to last, and where in the file it starts."""
 
     def write(self, first: int, records: np.ndarray[Any, Any]) -> None:
         """Make *records*, contiguous and of the table's dtype, the last rows, from *first* on."""
         stop = first + len(records)
         if stop > self.length:
             self._resize(-(-stop // self._step) * self._step)
-        data = memoryview(records.reshape(-1).view(np.uint8))
+        data = records.reshape(-1).view(np.uint8).data
         size, place = self._record_bytes, first
         while place < stop:
             chunk, offset = divmod(place, self._chunk_rows)
             end = min(stop, (chunk + 1) * self._chunk_rows)
             part = data[(place - first) * size : (end - first) * size]
-            if os.pwrite(self._file, part, self._start_of(chunk) + offset * size) != len(part):
+            if chunk >= self._chunks:
+                self._begin(chunk, part)
+            elif os.pwrite(self._file, part, self._start_of(chunk) + offset * size) != len(part):
                 raise OSError("no space left")
             place = end
 
@@ -85,9 +83,20 @@ class TableWriter:
         self._dataset.set_extent((length, *self._tail))
         self.length = length
 
+    def _begin(self, chunk: int, part: memoryview) -> None:
+        """Make a chunk that begins with *part*."""
+        self._dataset.write_direct_chunk(
+            self._corner(chunk), bytes(part).ljust(self._chunk_bytes, b"\0")
+        )
+        self._chunks = chunk + 1
+
     def _start_of(self, chunk: int) -> int:
-        if chunk != self._chunk:
-            corner = (chunk * self._chunk_rows, *(0 for _ in self._tail))
-            self._address = self._dataset.get_chunk_info_by_coord(corner).byte_offset
-            self._chunk = chunk
-        return self._address
+        """Where in the file a chunk starts."""
+        if chunk != self._last[0]:
+            # HDF5 walks over all chunks to tell: asked only for chunks that are not full yet.
+            place = self._dataset.get_chunk_info_by_coord(self._corner(chunk)).byte_offset
+            self._last = chunk, place
+        return self._last[1]
+
+    def _corner(self, chunk: int) -> tuple[int, ...]:
+        return (chunk * self._chunk_rows, *(0 for _ in self._tail))

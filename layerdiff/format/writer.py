@@ -152,12 +152,8 @@ class DumpWriter:
             raise CaptureError(f"{self.path}: {self._broken or 'the dump is closed'}")
         if self._counts["sketches"] not in (0, self._counts["digests"]):
             raise ValueError("either every digest has a sketch or none has")
-        record = np.zeros(1, dtype=schema.PASS)
-        for name, value in (("phase", phase), ("flags", flags), ("batch", batch)):
-            record[name] = value
-        record["width"], record["rowset"] = width, rowset
-        for name, count in self._counts.items():
-            record[f"{name}_end"] = count
+        head = (phase, flags, batch, width, rowset, 0)
+        record = np.array([(*head, *self._counts.values())], dtype=schema.PASS)
         try:
             for name in schema.TABLES:
                 self._write_buffered(self._tables, name)

@@ -149,10 +149,10 @@ class DumpBuilder:
             The index of the observation.
         """
         values = np.ascontiguousarray(values if parts else values[:, None])
-        dtype = dtype or values.dtype.name
+        name = dtype or str(values.dtype.name)
         shape = values.shape[2:]
         cells = values.reshape(values.shape[0] * values.shape[1], -1)
-        digests = row_digests(cells.view(np.uint8), dtype, shape, self._key)
+        digests = row_digests(cells.view(np.uint8), name, shape, self._key)
         first = self.writer.append("digests", digests)
         if self._sketches:
             self.writer.append("sketches", sketch_rows(cells.astype(np.float32)))
@@ -160,7 +160,7 @@ class DumpBuilder:
             flags |= schema.FLAG_ALL_ZERO
         text = self.writer.text
         sizes = (len(values), values.shape[1])
-        layout = (text(dtype), text(",".join(map(str, shape))))
+        layout = (text(name), text(",".join(map(str, shape))))
         nans = int(np.isnan(cells).sum()) if cells.dtype.kind == "f" else 0
         found = (first, root_digest(digests), *sizes, *layout, nans)
         return self._observation(site, spans, moment, kernel, found, flags)

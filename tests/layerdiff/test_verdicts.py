@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from layerdiff.cli import main
+from layerdiff.format.reader import Dump
 from layerdiff.format.writer import DumpWriter
 from layerdiff.testing import DumpBuilder, Plant, ToyRequest, toy_dump
 from layerdiff.vocabulary import EventKind
@@ -380,3 +381,16 @@ def test_a_tensor_without_token_rows_is_not_compared(tmp_path: Path, capsys: Any
     status, report = run(capsys, path, path)
     assert status == 3
     assert any("experts:out" in gap for gap in report["coverage"]["gaps"])
+
+
+def test_a_bit_that_flipped_on_disk_is_no_divergence(cold: Path, warm: Path, capsys: Any) -> None:
+    """Digests that do not match the root they were written with: 2, a damaged file."""
+    with Dump.open(warm) as dump:
+        digests = dump.digests(40, 2).astype("<u8").tobytes()
+    content = warm.read_bytes()
+    assert content.count(digests) == 1
+    at = content.index(digests)
+    warm.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    status, report = run(capsys, cold, warm)
+    assert status == 2
+    assert "damaged" in report["error"]

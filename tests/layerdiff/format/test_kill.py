@@ -91,10 +91,12 @@ def test_a_recorder_killed_at_birth_leaves_a_dump_or_one_line(tmp_path: Path) ->
         time.sleep(number * 0.001)
         child.kill()
         child.wait()
+        lines: list[str] = []
         try:
             Dump.open(path).close()
         except NotADump as error:
-            assert len(str(error).splitlines()) == 1
+            lines = str(error).splitlines()
+        assert len(lines) < 2
 
 
 def test_a_dump_opens_while_its_recorder_writes(tmp_path: Path) -> None:
