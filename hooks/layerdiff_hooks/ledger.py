@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ from layerdiff.digest import finalise, root_digest
 from layerdiff.format import schema
 from layerdiff.format.writer import DumpWriter
 from layerdiff.vocabulary import EventKind, Moment, Phase, Reach, Role, TensorKind
-from layerdiff_hooks.rows import Copied, RowBlock, sketch_copied
+from layerdiff_hooks.few_rows import sketch_copied
+from layerdiff_hooks.rows import Copied, RowBlock
 
 _MAX_COUNT = 0xFFFFFFFF
 
@@ -119,7 +121,7 @@ class Ledger:
 
     def rowset(self, spans: Sequence[Span]) -> int:
         """The id of a list of spans; empty spans are dropped."""
-        key = tuple(span for span in spans if span[2] > span[1])
+        key = tuple([span for span in spans if span[2] > span[1]])
         if not key:
             return schema.NO_TEXT
         known = self._rowsets.get(key)
@@ -148,19 +150,21 @@ class Ledger:
             ids: [n]; stored only where token ids were asked for.
             given: Positions below this were given by the user.
         """
-        rows = np.zeros(len(chain), schema.TOKEN)
-        rows["request"], rows["position"] = request, np.arange(start, start + len(chain))
-        rows["chain"] = finalise(chain, self.key)
-        rows["token"] = ids if self._keep_tokens else schema.NONE
-        rows["flags"] = np.where(rows["position"] < given, schema.TOKEN_GIVEN, 0)
-        self.writer.append("tokens", rows)
+        kept = ids if self._keep_tokens else [schema.NONE] * len(chain)
+        stored = zip(finalise(chain, self.key).tolist(), kept, strict=True)
+        self.append(
+            "tokens",
+            [
+                (request, position, link, token, schema.TOKEN_GIVEN if position < given else 0)
+                for position, (link, token) in enumerate(stored, start)
+            ],
+        )
 
     def observe(self, seen: Seen, block: RowBlock | None) -> None:
         """One observation; without a block it was carried."""
         if block is None:
-            self._observations.append(
-                self._record(seen, (0, 0, 0, 1), 0, (self._nothing, self._nothing))
-            )
+            numbers, form = (0, 0, 0, 1), (self._nothing, self._nothing)
+            self._record(seen, numbers, form, 0, schema.FLAG_CARRIED)
             return
         digests = block.digests
         rows, parts = digests.shape
@@ -170,15 +174,33 @@ class Ledger:
         index = len(self._observations)
         if block.copied is not None:
             self._copied.append((index, block.copied))
-            self._sketches.append(None)
-        elif block.sketches is not None:
-            self._sketches.append(block.sketches.reshape(-1, schema.SKETCH_WIDTH))
+        if self.sketch:
+            known = block.sketches
+            flat = None if known is None else known.reshape(-1, schema.SKETCH_WIDTH)
+            self._sketches.append(flat)
         if block.elements is not None:
             self._elements += [(index, part, int(e)) for part, e in enumerate(block.elements)]
-        flags = schema.FLAG_ALL_ZERO if block.all_zero else 0
-        numbers = (first, root_digest(digests), rows, parts)
-        form = self._form(block.dtype, block.shape)
-        self._observations.append(self._record(seen, numbers, flags, form, block.nan_count))
+        self._record(
+            seen,
+            (first, root_digest(digests), rows, parts),
+            self._form(block.dtype, block.shape),
+            min(block.nan_count, _MAX_COUNT),
+            schema.FLAG_ALL_ZERO if block.all_zero else 0,
+        )
+
+    def _record(
+        self,
+        seen: Seen,
+        numbers: tuple[int, int, int, int],
+        form: tuple[int, int],
+        nan_count: int,
+        flags: int,
+    ) -> None:
+        """An `observations` record; *numbers* are first digest, root, rows and parts."""
+        site, moment, kind, rowset, kernel, known = seen
+        head = (self.writer.pass_index, site, kernel, rowset)
+        tail = (nan_count, kind, moment, known | flags)
+        self._observations.append((*head, *numbers, *form, *tail))
 
     def _form(self, dtype: str, shape: tuple[int, ...]) -> tuple[int, int]:
         """The text ids of a dtype and a row's shape."""
@@ -188,27 +210,6 @@ class Ledger:
             known = text(dtype), text(",".join(map(str, shape)))
             self._forms[dtype, shape] = known
         return known
-
-    def _record(
-        self,
-        seen: Seen,
-        numbers: tuple[int, int, int, int],
-        flags: int,
-        form: tuple[int, int],
-        nan_count: int = 0,
-    ) -> tuple[int, ...]:
-        return (
-            self.pass_index,
-            seen.site,
-            seen.kernel,
-            seen.rowset,
-            *numbers,
-            *form,
-            min(nan_count, _MAX_COUNT),
-            seen.kind,
-            seen.moment,
-            seen.flags | flags | (0 if numbers[2] else schema.FLAG_CARRIED),
-        )
 
     def event(
         self,
@@ -240,12 +241,13 @@ class Ledger:
         self, *, phase: Phase, flags: int = 0, batch: int = 0, width: int = 0, rowset: int
     ) -> int:
         """Write everything since the last commit as one pass."""
+        observations = np.array(self._observations, schema.OBSERVATION)
+        sketches = self._settle(observations)
         if self._digests:
             self.writer.append("digests", np.concatenate(self._digests))
             self._committed += self._counted
-        observations = np.array(self._observations, schema.OBSERVATION)
-        if self._sketches:
-            self.writer.append("sketches", np.concatenate(self._sketched(observations)))
+        if self.sketch:
+            self.writer.append("sketches", np.concatenate(sketches))
         base = self.writer.append("observations", observations)
         elements: list[tuple[int, ...]] = [
             (base + index, part, digest) for index, part, digest in self._elements
@@ -257,13 +259,18 @@ class Ledger:
             phase=phase, flags=flags, batch=batch, width=width, rowset=rowset
         )
 
-    def _sketched(self, observations: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-        """All sketches of the pass; completes the NaN counts of those that waited."""
-        made = sketch_copied([copied for _, copied in self._copied])
-        for (index, _), (_, nan_count) in zip(self._copied, made, strict=True):
-            observations["nan_count"][index] = min(nan_count, _MAX_COUNT)
-        waited = (sketches for sketches, _ in made)
-        return [next(waited) if known is None else known for known in self._sketches]
+    def _settle(self, observations: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        """The pass's sketches in the order of its digests, and the NaN counts that waited."""
+        waiting = [block for _, block in self._copied]
+        made, nan_counts = sketch_copied(waiting, sketch=self.sketch)
+        for (index, _), nan_count in zip(self._copied, nan_counts, strict=True):
+            if nan_count:
+                observations["nan_count"][index] = min(nan_count, _MAX_COUNT)
+        if len(waiting) == len(self._sketches):
+            return [made]
+        ends = accumulate([block.rows for block in waiting])
+        parts = iter(np.split(made, list(ends)))
+        return [next(parts) if known is None else known for known in self._sketches]
 
     def forget(self) -> None:
         """Drop the observations and events that were not committed."""

@@ -42,8 +42,9 @@ class ColumnTable:
             self._real = grown
         self._real[:, self.width : stop] = real
         self.width = stop
-        self.lengths += real.sum(axis=1)
-        self._pads += int(real.size - real.sum())
+        tokens = real.sum(axis=1)
+        self.lengths += tokens
+        self._pads += real.size - int(tokens.sum())
 
     def truncate(self, width: int) -> None:
         """Keep the first *width* columns."""
@@ -161,7 +162,7 @@ def rope_of(
     """
     if not isinstance(position_ids, torch.Tensor) or position_ids.is_floating_point():
         return []
-    given = position_ids.detach().cpu().numpy()
+    given = position_ids
     if given.ndim == 1:
         given = given[None]
     elif given.ndim == 3:
@@ -169,25 +170,26 @@ def rope_of(
     batch = len(rows.spans)
     if given.ndim != 2 or given.shape[1] != width or given.shape[0] not in (1, batch):
         return []
-    given = np.broadcast_to(given, (batch, width))
+    columns: list[list[int]] = given.tolist()
     found: list[tuple[int, ...]] = []
     for row, (request, start, stop) in enumerate(rows.spans):
-        values = given[row] if rows.real is None else given[row][rows.real[row]]
-        if np.array_equal(values, np.arange(start, stop)):
-            continue
-        found += [(pass_index, request, *run) for run in _runs(values.astype(np.int64), start)]
+        values = columns[row if len(columns) > 1 else 0]
+        if rows.real is not None:
+            values = [value for value, real in zip(values, rows.real[row], strict=True) if real]
+        if values != list(range(start, stop)):
+            found += [(pass_index, request, *run) for run in _runs(values, start)]
     return found
 
 
-def _runs(values: NDArray[np.int64], start: int) -> list[tuple[int, ...]]:
+def _runs(values: list[int], start: int) -> list[tuple[int, ...]]:
     """(start, stop, first, step) of each run of constant step."""
     runs: list[tuple[int, ...]] = []
     low = 0
     while low < len(values):
-        step = int(values[low + 1] - values[low]) if low + 1 < len(values) else 1
+        step = values[low + 1] - values[low] if low + 1 < len(values) else 1
         high = low + 1
         while high < len(values) and values[high] - values[high - 1] == step:
             high += 1
-        runs.append((start + low, start + high, int(values[low]), step))
+        runs.append((start + low, start + high, values[low], step))
         low = high
     return runs

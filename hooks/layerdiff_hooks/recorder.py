@@ -9,7 +9,6 @@ recorder.close()
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -174,7 +173,7 @@ class Recorder:
         block = digest_rows(tensor[:, None], key=self._ledger.key, sketch=self._ledger.sketch)
         if kind.is_kv and tensor.ndim == 3 and (count > 1 or moment is not Moment.COMPUTED):
             elements = digest_elements(tensor, key=self._ledger.key)
-            block = replace(block, elements=elements)
+            block = block._replace(elements=elements)
         self._ledger.observe(seen, block)
 
     def state(

@@ -1,7 +1,6 @@
 """From a torch tensor to the digests and sketches of its rows."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -14,9 +13,7 @@ from layerdiff.sketch import WIDTH, Sketches, Values, sketch_blocks, sketch_exac
 
 _BLOCK_BYTES: Final = 1 << 21
 """Float32 values converted at a time: few calls, and still in the cache when read again."""
-_FEW_BYTES: Final = 1 << 15
-"""Up to so many, a call to sketch costs more than the sketches do."""
-_WORDS: Final = {
+WORDS: Final = {
     1: torch.uint8,
     2: torch.int16,
     4: torch.int32,
@@ -40,7 +37,7 @@ class Copied(NamedTuple):
     """The bytes of a few rows, to be sketched with others of their dtype and width."""
 
     dtype: torch.dtype
-    count: int
+    rows: int
     """Rows times parts."""
     data: bytes
 
@@ -86,7 +83,6 @@ def digest_rows(
     sketch: bool = True,
     elements: bool = False,
     grid: bool = False,
-    later: bool = False,
 ) -> RowBlock:
     """Reduces a tensor to one digest and one sketch per row and part.
 
@@ -98,73 +94,30 @@ def digest_rows(
         sketch: whether to sketch as well.
         elements: whether to take the order-free digest of each part as well.
         grid: whether the first two axes are both of rows, each of one part.
-        later: whether few bytes are copied, for `sketch_copied`, and not sketched here.
     """
     source = _source(tensor, grid=grid)
-    sketches, copied = None, None
-    if not sketch:
-        digests = _hashed(source, source.words)
-    elif later and source.words.nbytes <= _FEW_BYTES:
-        digests = _hashed(source, source.words)
-        copied = Copied(source.tensor.dtype, len(source.words), source.words.tobytes())
-    else:
-        digests, sketches = _reduce(source)
+    digests, sketches = _reduce(source) if sketch else (_hashed(source, source.words), None)
     rows, parts = source.rows, source.parts
     return RowBlock(
-        finalise(digests, key).reshape(rows, parts),
-        None if sketches is None else sketches.reshape(rows, parts, WIDTH),
-        0 if copied else _nan_count(source, sketches),
-        _all_zero(source, digests),
-        source.dtype,
-        source.shape,
-        _elements(source, key) if elements else None,
-        copied,
+        digests=finalise(digests, key).reshape(rows, parts),
+        sketches=None if sketches is None else sketches.reshape(rows, parts, WIDTH),
+        nan_count=_nan_count(source, sketches),
+        all_zero=_all_zero(source, digests),
+        dtype=source.dtype,
+        shape=source.shape,
+        elements=_elements(source, key) if elements else None,
     )
 
 
-def sketch_copied(blocks: Sequence[Copied]) -> list[tuple[Sketches, int]]:
-    """Sketches f4 [count, 5] and the NaN count of each block, the same as on their own."""
-    alike: dict[tuple[torch.dtype, int], list[int]] = {}
-    for index, (dtype, count, data) in enumerate(blocks):
-        alike.setdefault((dtype, len(data) // max(count, 1)), []).append(index)
-    found: dict[int, tuple[Sketches, int]] = {}
-    for (dtype, row_bytes), indices in alike.items():
-        source = _joined([blocks[index] for index in indices], dtype, row_bytes)
-        sketches = sketch_rows(_floats(source))
-        some_nan = _nan_count(source, sketches) > 0
-        first = 0
-        for index in indices:
-            rows = slice(first, first + blocks[index].count)
-            nan_count = _nan_count(_rows_of(source, rows), sketches[rows]) if some_nan else 0
-            found[index] = sketches[rows], nan_count
-            first = rows.stop
-    return [found[index] for index in range(len(blocks))]
-
-
-def _joined(blocks: Sequence[Copied], dtype: torch.dtype, row_bytes: int) -> _Source:
-    """Blocks of one dtype and width as rows of one part."""
-    data = bytearray().join(block.data for block in blocks)
-    count = sum(block.count for block in blocks)
-    if not data:
-        return _source(torch.empty(count, 1, 0, dtype=dtype, device="cpu"))
-    return _source(torch.frombuffer(data, dtype=dtype).view(count, 1, -1))
-
-
-def _rows_of(source: _Source, rows: slice) -> _Source:
-    """Some of the rows of a source of one part."""
-    return _source(source.tensor[rows])
-
-
 def digest_elements(
-    tensor: torch.Tensor | npt.NDArray[Any], *, key: bytes | None = None
+    tensor: torch.Tensor | npt.NDArray[Any], *, key: bytes | None = None, grid: bool = False
 ) -> Digests:
-    """The order-free digest of each part, alone: u8 [parts] of a tensor [rows, parts, *shape]."""
-    return _elements(_source(tensor), key)
+    """The order-free digest of each part, alone: u8 [parts] of what `digest_rows` takes."""
+    return _elements(_source(tensor, grid=grid), key)
 
 
-def _source(tensor: torch.Tensor | npt.NDArray[Any], *, grid: bool = False) -> _Source:
+def plain_tensor(plain: torch.Tensor) -> torch.Tensor:
     """The tensor where its bytes can be read, copied only where that takes a copy."""
-    plain = _from_numpy(tensor) if isinstance(tensor, np.ndarray) else tensor
     # Asking first is cheaper than the call that does nothing: decode passes feel the difference.
     if plain.requires_grad:
         plain = plain.detach()
@@ -172,19 +125,25 @@ def _source(tensor: torch.Tensor | npt.NDArray[Any], *, grid: bool = False) -> _
         plain = plain.resolve_conj().resolve_neg()
     if not plain.is_cpu:
         plain = plain.cpu()
+    return plain
+
+
+def _source(tensor: torch.Tensor | npt.NDArray[Any], *, grid: bool = False) -> _Source:
+    """The tensor and its words; contiguous, which may take a copy."""
+    plain = plain_tensor(_from_numpy(tensor) if isinstance(tensor, np.ndarray) else tensor)
     if not plain.is_contiguous():
         plain = plain.contiguous()
     rows, parts, *shape = plain.shape
     if grid:
         rows, parts = rows * parts, 1
     count = rows * parts
-    words = plain.view(_WORDS[plain.itemsize]).numpy()
+    words = plain.view(WORDS[plain.itemsize]).numpy()
     words = words.reshape(count, words.size // count if count else 0)
-    return _Source(plain, rows, parts, words, _dtype_name(plain.dtype), tuple(shape))
+    return _Source(plain, rows, parts, words, dtype_name(plain.dtype), tuple(shape))
 
 
 @lru_cache(maxsize=128)
-def _dtype_name(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
     """Torch's name without ``torch.``."""
     return str(dtype).removeprefix("torch.")
 
@@ -240,14 +199,23 @@ def _height(values: torch.Tensor) -> int:
 
 def _floats(source: _Source) -> Values:
     """All rows as float32 [rows * parts, width], without torch where NumPy is enough."""
-    dtype = source.tensor.dtype
-    if dtype is torch.float32:
-        return source.words.view(np.float32)
-    if dtype is torch.bfloat16:
-        bits = source.words.astype(np.uint32)
-        bits <<= 16
-        return bits.view(np.float32)
+    if source.tensor.dtype in (torch.float32, torch.bfloat16):
+        return quick_floats(source.words)
     return _flat(source).float().numpy()
+
+
+def float_rows(tensor: torch.Tensor) -> Values:
+    """The elements of [rows, parts, *shape] as float32, complex ones as two: f4 [n, width]."""
+    return _floats(_source(tensor))
+
+
+def quick_floats(words: npt.NDArray[np.integer[Any]]) -> Values:
+    """Float32 values of the words of float32 (4 bytes) or of bfloat16 (2 bytes)."""
+    if words.itemsize == 4:
+        return words.view(np.float32)
+    bits = words.astype(np.uint32)
+    bits <<= 16
+    return bits.view(np.float32)
 
 
 def _float_blocks(values: torch.Tensor, height: int) -> Iterator[Values]:

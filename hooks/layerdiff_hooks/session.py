@@ -14,10 +14,11 @@ from torch import nn
 
 from layerdiff.format import schema
 from layerdiff.vocabulary import EventKind, Moment, Phase, TensorKind
+from layerdiff_hooks.few_rows import are_few, digest_few
 from layerdiff_hooks.ledger import Ledger, Seen
 from layerdiff_hooks.positions import Rows
 from layerdiff_hooks.requests import Group
-from layerdiff_hooks.rows import RowBlock, digest_rows
+from layerdiff_hooks.rows import RowBlock, digest_rows, plain_tensor
 from layerdiff_hooks.selection import SiteBook
 from layerdiff_hooks.sites import Layer, Part
 
@@ -198,14 +199,10 @@ class Session:
 
         Few rows are sketched when their pass is committed.
         """
-        return digest_rows(
-            rows,
-            key=self.ledger.key,
-            sketch=self.ledger.sketch,
-            elements=elements,
-            grid=grid,
-            later=True,
-        )
+        plain, key = plain_tensor(rows), self.ledger.key
+        if are_few(plain):
+            return digest_few(plain, key=key, elements=elements, grid=grid)
+        return digest_rows(plain, key=key, sketch=self.ledger.sketch, elements=elements, grid=grid)
 
     def kernel(self, active: PassState, module: nn.Module, tensor: torch.Tensor) -> int:
         """The id of the function that a module runs, with facts that decode passes share."""

@@ -178,9 +178,7 @@ class Taps:
             ("conv", TensorKind.CONV_STATE),
         ):
             names.append(f"{part.name}:{port}")
-            self._session.book.take(
-                names[-1], partial(state_site, names[-1], kind, trace, part)
-            )
+            self._session.book.take(names[-1], partial(state_site, names[-1], kind, trace, part))
         return names
 
     def _layer_out(self, active: PassState, visit: Visit, owners: list[Layer]) -> None:

@@ -99,7 +99,7 @@ def test_a_fault_of_ours_leaves_the_model_running(
         expected = model(IDS).logits
         with record(model, tmp_path / "a.h5") as recorder:
             model(IDS)
-            monkeypatch.setattr(session_module, "digest_rows", _broken)
+            monkeypatch.setattr(session_module.Session, "digest", _broken)
             with pytest.warns(RuntimeWarning, match="dump is incomplete") as caught:
                 found = model(IDS, use_cache=True)
             assert len([w for w in caught if w.category is RuntimeWarning]) == 1

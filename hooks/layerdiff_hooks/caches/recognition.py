@@ -1,6 +1,7 @@
 """Finds who filled a cache by its bits, when it is a copy of one that was seen being filled."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,14 @@ Owner = tuple[Group, int, int]
 """(group, batch row, tokens held)."""
 
 
-def spread(layers: Iterable[int], count: int) -> list[int]:
+@lru_cache(maxsize=64)
+def spread(layers: tuple[int, ...], count: int) -> tuple[int, ...]:
     """At most *count* of *layers*, ends included, the last one first."""
     ordered = sorted(layers)
     if len(ordered) <= count:
-        return ordered[::-1]
+        return tuple(ordered[::-1])
     steps = np.linspace(len(ordered) - 1, 0, count).round().astype(int)
-    return [ordered[step] for step in steps]
+    return tuple([ordered[step] for step in steps])
 
 
 class Recognition:
@@ -111,8 +113,8 @@ class Recognition:
         return [(index, port, int(digest)) for digest in block.digests[:, 0]]
 
 
-def _families(cache: Any) -> tuple[list[int], list[int]]:
+def _families(cache: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The cache layers with keys, and those with states."""
     layers = list(enumerate(cache.layers))
-    keys = [index for index, layer in layers if kv.is_kv(layer)]
-    return keys, [index for index, layer in layers if any(True for _ in states_of(layer))]
+    keys = tuple([index for index, layer in layers if kv.is_kv(layer)])
+    return keys, tuple([index for index, layer in layers if any(True for _ in states_of(layer))])
