@@ -37,9 +37,9 @@ def build_report(
         OriginFacts(trace, find, (baseline.store, candidate.store))
         for trace, find in ranked[:MAX_ORIGINS]
     ]
-    for origin in facts:
-        _check_roots(origin)
-    described = [describe(origin) for origin in facts]
+    for found in facts:
+        _check_roots(found)
+    described = [describe(found) for found in facts]
     if len(ranked) > MAX_ORIGINS:
         warnings.append(f"{len(ranked) - MAX_ORIGINS} further origins are not described")
     first = [origin for pair in pairs if (origin := request_origin(pair))]

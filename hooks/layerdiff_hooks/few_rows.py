@@ -7,9 +7,10 @@ sketch does not depend on the rows beside it, so nobody can tell.
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from layerdiff.digest import few_digests, finalise, zero_digest
@@ -112,7 +113,8 @@ def _joined(blocks: Sequence[Copied], dtype: torch.dtype) -> Values:
     data = bytearray().join([block.data for block in blocks])
     count = sum([block.rows for block in blocks])
     if dtype in _QUICK:
-        return quick_floats(np.frombuffer(data, _QUICK[dtype]).reshape(count, -1))
+        words: npt.NDArray[np.integer[Any]] = np.frombuffer(data, _QUICK[dtype])
+        return quick_floats(words.reshape(count, -1))
     return float_rows(torch.frombuffer(data, dtype=dtype).view(count, 1, -1))
 
 
