@@ -31,14 +31,22 @@ class Breaches:
     unwritten: NDArray[np.int64]
     """Positions that were looked at and whose writing nothing recorded."""
 
-    def at(self, moment: Moment, size: int) -> NDArray[np.float32]:
-        """Relative change at each position for looks of one moment; 0 where nothing changed."""
-        changed = np.zeros(size, np.float32)
+    def at(self, moment: Moment, size: int) -> "Changed":
+        """What changed at each position, as looks of one moment found it."""
         here = (self.moment == moment) & (self.look.position < size)
-        position = self.look.position[here]
-        tiny = np.float32(np.finfo(np.float32).tiny)
-        np.fmax.at(changed, position, np.fmax(self.relative[here], tiny))
+        changed = Changed(np.zeros(size, bool), np.zeros(size, np.float32))
+        changed.mask[self.look.position[here]] = True
+        np.maximum.at(changed.size, self.look.position[here], self.relative[here])
         return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Cached values of one column that are not what was last seen of them."""
+
+    mask: NDArray[np.bool_]
+    size: NDArray[np.float32]
+    """Relative change; NaN where it is not known."""
 
 
 def follow_custody(line: Line, store: DigestStore, site: Site, steps: Steps) -> Breaches:

@@ -29,7 +29,7 @@ class Flow:
         """What has come by up to each position, that position included."""
         if self.clean:
             return self
-        return Flow(np.logical_or.accumulate(self.bad), np.fmax.accumulate(self.size))
+        return Flow(np.logical_or.accumulate(self.bad), np.maximum.accumulate(self.size))
 
     def before(self) -> "Flow":
         """What has come by before each position."""
@@ -45,7 +45,7 @@ class Flow:
 
     def worst(self) -> "Flow":
         """All positions folded into one."""
-        worst = np.fmax.reduce(self.size, initial=np.float32(0))
+        worst = np.maximum.reduce(self.size, initial=np.float32(0))
         return Flow(np.array([self.bad.any()]), np.array([worst], np.float32))
 
 
@@ -58,7 +58,7 @@ def merge(*flows: Flow) -> Flow:
     """What comes in over several ways; a single-position flow counts everywhere."""
     bad, size = flows[0].bad, flows[0].size
     for flow in flows[1:]:
-        bad, size = bad | flow.bad, np.fmax(size, flow.size)
+        bad, size = bad | flow.bad, np.maximum(size, flow.size)
     return Flow(bad, size)
 
 

@@ -35,7 +35,7 @@ class _StateWalk:
     @property
     def clean(self) -> bool:
         return all(diff.clean for diff in self.diffs.values()) and not any(
-            changed.any() for changed in self.changed.values()
+            changed.mask.any() for changed in self.changed.values()
         )
 
     def read(self, position: int) -> None:
@@ -54,7 +54,7 @@ class _StateWalk:
         if position >= len(into.bad):
             return
         into.bad[position] |= self.current.bad[0]
-        into.size[position] = np.fmax(into.size[position], self.current.size[0])
+        into.size[position] = np.maximum(into.size[position], self.current.size[0])
         if diff.state[position] in (State.AGREES, State.DIFFERS):
             bad = diff.state[position] == State.DIFFERS
             self.current = Flow(np.array([bad]), diff.relative[position : position + 1])
@@ -88,7 +88,7 @@ def _walk(
     seen = [hidden.bad, rows.differs]
     for state in states:
         seen += [diff.differs for diff in state.diffs.values()]
-        seen += [changed > 0 for changed in state.changed.values()]
+        seen += [changed.mask for changed in state.changed.values()]
     first = int(np.argmax(np.logical_or.reduce(seen)))
     for start, stop in zip(tracer.steps.start, tracer.steps.stop, strict=True):
         if stop < first:
@@ -103,7 +103,7 @@ def _walk(
         own = Flow(rows.differs[start:stop], rows.relative[start:stop])
         reached = flows.merge(ran, own.before(), read)
         incoming.bad[start:stop] |= reached.bad
-        incoming.size[start:stop] = np.fmax(incoming.size[start:stop], reached.size)
+        incoming.size[start:stop] = np.maximum(incoming.size[start:stop], reached.size)
         left = flows.merge(ran.worst(), own.worst(), read)
         for state in states:
             state.leave(stop, left)

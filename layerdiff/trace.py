@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from layerdiff import flow as flows
 from layerdiff.compare import ColumnDiff, State, compare_column
-from layerdiff.custody import Breaches, follow_custody
+from layerdiff.custody import Breaches, Changed, follow_custody
 from layerdiff.digest_store import DigestStore
 from layerdiff.flow import Flow
 from layerdiff.format.reader import Dump, Site
@@ -194,7 +194,8 @@ class Tracer:
             self.cand, self.cand_store, site, self.steps
         )
 
-    def changed(self, site: Site, moment: Moment) -> NDArray[np.float32]:
+    def changed(self, site: Site, moment: Moment) -> Changed:
+        """What changed inside the candidate's own cache."""
         return self.trace.breaches[site.index].at(moment, self.size)
 
     def with_breaches(self, site: Site, moment: Moment, runs: Segments) -> ColumnDiff:
@@ -204,9 +205,9 @@ class Tracer:
         """
         diff = self.compare(site, runs, self.baseline_rows(site))
         changed = self.changed(site, moment)
-        alone = (diff.state == State.CANDIDATE_ONLY) & (changed > 0)
+        alone = (diff.state == State.CANDIDATE_ONLY) & changed.mask
         diff.state[alone] = State.DIFFERS
-        diff.relative[alone] = changed[alone]
+        diff.relative[alone] = changed.size[alone]
         if moment is Moment.IN or not site.kind.is_state:
             diff.state[diff.state == State.BASELINE_ONLY] = State.ABSENT
         return diff
@@ -243,41 +244,38 @@ class Tracer:
         moment: Moment,
         diff: ColumnDiff,
         incoming: Flow,
-        changed: NDArray[np.float32] | None = None,
+        changed: Changed | None = None,
     ) -> None:
         """Marks a column and keeps its origins."""
         mark = _PLAIN[diff.state]
         out = Flow(diff.differs, diff.relative)
-        broken = (changed > 0) if changed is not None else np.zeros(self.size, bool)
+        broken = changed.mask if changed is not None else np.zeros(self.size, bool)
         if not out.clean or not incoming.clean or broken.any():
             mark[(diff.state == State.AGREES) & incoming.bad] = Mark.HEALED
             mark[out.bad] = Mark.INHERITED
             bits = (out.bad & ~incoming.bad) | broken
             jump = flows.jumps(out, incoming, self._eps(site))
+            size = out.size
             if changed is not None:
-                jump |= broken & (changed > flows.JUMP_RATIO * self._eps(site) / 8)
+                size = np.where(broken, changed.size, out.size)
+                jump |= broken & (size > flows.JUMP_RATIO * self._eps(site) / 8)
             mark[bits | jump] = Mark.ORIGIN
-            self._keep(site, moment, bits, jump, broken, out, incoming, changed)
+            self._keep(site, moment, _Masks(bits, jump, broken), size, incoming)
         self.trace.columns[site.index, moment] = Column(site, moment, diff, mark)
 
     def _keep(
         self,
         site: Site,
         moment: Moment,
-        bits: NDArray[np.bool_],
-        jump: NDArray[np.bool_],
-        broken: NDArray[np.bool_],
-        out: Flow,
+        masks: "_Masks",
+        size: NDArray[np.float32],
         incoming: Flow,
-        changed: NDArray[np.float32] | None,
     ) -> None:
+        bits, jump, broken = masks.bits, masks.jump, masks.broken
         for group in (broken, jump & ~broken, bits & ~jump & ~broken):
             found = np.flatnonzero(group)
             for positions in self._by_pass(found, state=site.kind.is_state):
                 first = int(positions[0])
-                size = float(out.size[first])
-                if changed is not None and broken[first]:
-                    size = float(changed[first])
                 self.trace.finds.append(
                     Find(
                         site,
@@ -286,7 +284,7 @@ class Tracer:
                         bool(jump[first]),
                         bool(broken[first]),
                         bool(bits[first]),
-                        size,
+                        float(size[first]),
                         float(incoming.size[first]),
                     )
                 )
@@ -301,6 +299,15 @@ class Tracer:
 
     def _eps(self, site: Site) -> float:
         return site_eps(self.cand.dump, site)
+
+
+@dataclass(frozen=True, slots=True)
+class _Masks:
+    """Which cells of a column are origins, and of what sort."""
+
+    bits: NDArray[np.bool_]
+    jump: NDArray[np.bool_]
+    broken: NDArray[np.bool_]
 
 
 _PLAIN = np.array(
