@@ -53,11 +53,14 @@ def compare_column(
     baseline: tuple[DigestStore, Segments],
     candidate: tuple[DigestStore, Segments],
     size: int,
+    drafted: NDArray[np.int64] | None = None,
 ) -> ColumnDiff:
     """Compares two runs of segments position by position.
 
     Args:
         size: Positions of the column; segments lie below it.
+        drafted: Positions that held other tokens before the last ones: only their last version
+            belongs to the final text.
     """
     ours, theirs = candidate[1], baseline[1]
     state = np.zeros(size, np.uint8)
@@ -68,10 +71,19 @@ def compare_column(
         _mark_runs(state, ours.take(np.flatnonzero(equal)), State.AGREES)
         ours, theirs = ours.take(np.flatnonzero(~equal)), theirs.take(np.flatnonzero(~equal))
     if len(ours) or len(theirs):
-        compared -= _compare_cells(
-            (baseline[0], expand(theirs)), (candidate[0], expand(ours)), state, relative
-        )
+        left, right = (_final(expand(runs), drafted) for runs in (theirs, ours))
+        compared -= _compare_cells((baseline[0], left), (candidate[0], right), state, relative)
+        if len(left) > len(right):
+            _compare_cells((candidate[0], right), (baseline[0], left), state, relative, swap=True)
     return ColumnDiff(state, relative, compared)
+
+
+def _final(cells: Cells, drafted: NDArray[np.int64] | None) -> Cells:
+    """Without the rejected versions of drafted positions."""
+    if drafted is None or not len(drafted) or not len(cells):
+        return cells
+    last = np.append(cells.position[1:] != cells.position[:-1], True)
+    return cells.take(last | ~np.isin(cells.position, drafted))
 
 
 def _same_runs(a: Segments, b: Segments) -> bool:
@@ -110,12 +122,19 @@ def _compare_cells(
     candidate: tuple[DigestStore, Cells],
     state: NDArray[np.uint8],
     relative: NDArray[np.float32],
+    *,
+    swap: bool = False,
 ) -> int:
-    """Fills in *state* and *relative*; returns how many candidate cells have no partner."""
+    """Fills in *state* and *relative*; returns how many candidate cells have no partner.
+
+    Args:
+        swap: The sides are exchanged, so that every version of the baseline meets a partner too.
+    """
     theirs, ours = baseline[1], candidate[1]
-    np.maximum.at(state, theirs.position, np.uint8(State.BASELINE_ONLY))
     partner, paired = match_versions(theirs, ours)
-    np.maximum.at(state, ours.position[~paired], np.uint8(State.CANDIDATE_ONLY))
+    if not swap:
+        np.maximum.at(state, theirs.position, np.uint8(State.BASELINE_ONLY))
+        np.maximum.at(state, ours.position[~paired], np.uint8(State.CANDIDATE_ONLY))
     left, right = theirs.take(partner[paired]), ours.take(paired)
     equal = equal_cells((baseline[0], left), (candidate[0], right))
     np.maximum.at(state, right.position[equal], np.uint8(State.AGREES))

@@ -117,6 +117,17 @@ def line_steps(line: Line) -> Steps:
     return Steps(*(column[order] for column in columns))
 
 
+def drafted(line: Line) -> NDArray[np.int64]:
+    """Positions whose token was replaced: drafts that were rejected."""
+    tokens = line.dump.tokens
+    found = []
+    for part in line.parts:
+        position = tokens["position"][tokens["request"] == part.request].astype(np.int64)
+        seen, count = np.unique(position, return_counts=True)
+        found.append(seen[count > 1])
+    return np.concatenate(found)
+
+
 def trace_line(dump: Dump, index: SegmentIndex, request: int, length: int) -> Line:
     """Follows a request's cache back to the requests that filled it.
 

@@ -38,6 +38,13 @@ class _StateWalk:
             changed.mask.any() for changed in self.changed.values()
         )
 
+    def judge(self, tracer: "Tracer") -> None:
+        """Marks the state's columns, once however many sites read it."""
+        if (self.site.index, Moment.IN) in tracer.trace.columns:
+            return
+        for moment, diff in self.diffs.items():
+            tracer.judge(self.site, moment, diff, self.into[moment], self.changed[moment])
+
     def read(self, position: int) -> None:
         """A pass begins at *position* and reads the state."""
         if position == 0:
@@ -77,8 +84,17 @@ def judge_mixer(tracer: "Tracer", site: Site) -> None:
     tracer.judge(site, Moment.COMPUTED, rows, incoming)
     tracer.trace.flows[site.index] = flows.onward(rows, incoming)
     for state in states:
-        for moment, diff in state.diffs.items():
-            tracer.judge(state.site, moment, diff, state.into[moment], state.changed[moment])
+        state.judge(tracer)
+
+
+def judge_lone_state(tracer: "Tracer", site: Site) -> None:
+    """Judges a state whose mixer's rows were not recorded."""
+    state = _StateWalk(tracer, site)
+    hidden, incoming = tracer.incoming(site, running=False), flows.nothing(tracer.size)
+    if not (hidden.clean and state.clean):
+        unseen = np.zeros(tracer.size, np.uint8), np.zeros(tracer.size, np.float32)
+        _walk(tracer, [state], hidden, ColumnDiff(*unseen, 0), incoming)
+    state.judge(tracer)
 
 
 def _walk(

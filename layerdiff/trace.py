@@ -15,8 +15,8 @@ from layerdiff.custody import Breaches, Changed, follow_custody
 from layerdiff.digest_store import DigestStore
 from layerdiff.flow import Flow
 from layerdiff.format.reader import Dump, Site
-from layerdiff.lineage import Line, Steps, line_steps
-from layerdiff.recurrent import judge_mixer
+from layerdiff.lineage import Line, Steps, drafted, line_steps
+from layerdiff.recurrent import judge_lone_state, judge_mixer
 from layerdiff.segments import Segments, join
 from layerdiff.site_graph import in_order
 from layerdiff.vocabulary import Mark, Moment, Reach
@@ -95,6 +95,7 @@ class Tracer:
         self.base_sites = {(site.name, site.role): site for site in self.base.dump.sites}
         self.trace = Trace(self.base, self.cand, steps=self.steps)
         self.reads: dict[int, ColumnDiff] = {}
+        self.drafted = np.union1d(drafted(self.base), drafted(self.cand))
         self.maker = np.full(self.size + 1, -1, np.int64)
         """The pass that made each position; -1 where none did."""
         for start, stop, index in zip(
@@ -116,6 +117,9 @@ class Tracer:
                 judge_mixer(self, site)
             else:
                 self._rows(site, self.incoming(site))
+        for site in self.trace.order:
+            if site.kind.is_state and (site.index, Moment.IN) not in self.trace.columns:
+                judge_lone_state(self, site)
         return self.trace
 
     # -- what comes in -------------------------------------------------------------------------
@@ -203,7 +207,7 @@ class Tracer:
 
         Not looking is no gap: only what a pass left can be missing.
         """
-        diff = self.compare(site, runs, self.baseline_rows(site))
+        diff = self.compare(site, runs, self._baseline_looks(site, moment))
         changed = self.changed(site, moment)
         alone = (diff.state == State.CANDIDATE_ONLY) & changed.mask
         diff.state[alone] = State.DIFFERS
@@ -217,6 +221,7 @@ class Tracer:
             (self.base_store, theirs.clip(0, self.limit(site))),
             (self.cand_store, ours.clip(0, self.limit(site))),
             self.size,
+            self.drafted,
         )
 
     def limit(self, site: Site) -> int:
@@ -224,17 +229,30 @@ class Tracer:
         return self.size if site.kind.is_state else self.size - 1
 
     def baseline_rows(self, site: Site) -> Segments:
-        """The baseline's side of a column: of a cache, whatever it showed of it."""
+        """The baseline's side of a column of computed rows."""
         twin = self.base_sites.get((site.name, site.role))
         if twin is None:
             return self.base.index.segments.take(slice(0, 0))
-        if site.kind.is_state:
-            return join([self.base.looks(twin, m) for m in (Moment.OUT, Moment.IN)])
         computed = self.base.rows(twin.index, Moment.COMPUTED)
         if not site.kind.is_kv or not self.base.unobserved:
             return computed
         found = self.base.looks(twin, Moment.IN).clip(0, self.base.unobserved)
         return join([computed, found])
+
+    def _baseline_looks(self, site: Site, moment: Moment) -> Segments:
+        """The baseline's side of a look: seen at the same moment, else as it was last left."""
+        twin = self.base_sites.get((site.name, site.role))
+        if twin is None:
+            return self.base.index.segments.take(slice(0, 0))
+        same = self.base.looks(twin, moment)
+        if site.kind.is_state:
+            other = self.base.looks(twin, Moment.IN if moment is Moment.OUT else Moment.OUT)
+            return join([same, other.take(np.flatnonzero(~np.isin(other.start, same.start)))])
+        computed = self.baseline_rows(site)
+        if not len(same) or moment is Moment.OUT:
+            return computed
+        low, high = int(same.start.min()), int(same.stop.max())
+        return join([computed.clip(0, low), same, computed.clip(high, self.size)])
 
     # -- judging -------------------------------------------------------------------------------
 
