@@ -160,10 +160,6 @@ def _coverage(
     requests = [pair.candidate.request for pair in pairing.pairs]
     theirs = [pair.baseline.request for pair in pairing.pairs]
     gaps = [*arm_gaps(baseline.dump, theirs), *arm_gaps(candidate.dump, requests)]
-    gaps += [
-        f"request {prompt.name!r} of the baseline has no partner in the candidate"
-        for prompt in pairing.unpaired_baseline
-    ]
     return replace(
         counted,
         hit_tokens=hits(candidate.dump, requests),

@@ -2,7 +2,7 @@
 
 from layerdiff.format.reader import Dump
 from layerdiff.model import ArmCause
-from layerdiff.pairing import Pairing
+from layerdiff.pairing import Pairing, labels
 from layerdiff.vocabulary import Cause
 
 COLD_ARMS = frozenset({"cold", "cold-repeat", "cold-split", "off", "no-state"})
@@ -13,7 +13,8 @@ WARM_ARMS = frozenset({"warm", "warm-repeat"})
 
 def hits(dump: Dump, requests: list[int]) -> dict[str, int | None]:
     """Positions that each request took from a cache; None where that is not known."""
-    return {dump.requests[r].name: dump.requests[r].hit for r in requests}
+    names = labels(dump)
+    return {names[r]: dump.requests[r].hit for r in requests}
 
 
 def arm_causes(baseline: Dump, candidate: Dump, pairing: Pairing) -> list[ArmCause]:

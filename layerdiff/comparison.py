@@ -1,11 +1,12 @@
 """Two dumps compared: pairing, then every pair traced, then the answer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from layerdiff.answer import build_report
 from layerdiff.digest_store import DigestStore
-from layerdiff.errors import PairingError
+from layerdiff.errors import PairingError, UsageError
 from layerdiff.fingerprint import same_architecture, same_key
 from layerdiff.format.reader import Dump
 from layerdiff.lineage import Line, trace_line
@@ -65,13 +66,13 @@ def prepare(
     baseline: Dump,
     candidate: Dump,
     *,
-    forced: dict[str, str] | None = None,
+    forced: Sequence[tuple[str, str]] | None = None,
     only: tuple[str | None, str | None] = (None, None),
 ) -> Prepared:
     """Pairs two dumps.
 
     Args:
-        forced: Requests to pair whatever their prompts, baseline name to candidate name.
+        forced: Requests to pair whatever their prompts: names in baseline and candidate.
         only: One request of the baseline and of the candidate to compare, by name.
 
     Raises:
@@ -82,7 +83,9 @@ def prepare(
         dump.require_passes()
     same_key(baseline, candidate)
     same_architecture(baseline, candidate)
-    if only != (None, None) and not forced:
+    if only != (None, None) and forced:
+        raise UsageError("name requests with --pair or behind '::', not both ways at once")
+    if only != (None, None):
         forced = _named_pair(baseline, candidate, only)
     arms = (open_arm(baseline), open_arm(candidate))
     pairing = pair_requests(
@@ -95,7 +98,7 @@ def compare_dumps(
     baseline: Dump,
     candidate: Dump,
     *,
-    forced: dict[str, str] | None = None,
+    forced: Sequence[tuple[str, str]] | None = None,
     only: tuple[str | None, str | None] = (None, None),
 ) -> Comparison:
     """Prepares and compares two dumps; see `prepare`."""
@@ -109,15 +112,15 @@ def open_arm(dump: Dump) -> Arm:
 
 def _named_pair(
     baseline: Dump, candidate: Dump, only: tuple[str | None, str | None]
-) -> dict[str, str]:
+) -> list[tuple[str, str]]:
     """Pairs the two named requests; where one is not named, the request with its prompt."""
     left, right = prompts(baseline, only[0]), prompts(candidate, only[1])
     if only[0] is not None and only[1] is not None:
-        return {only[0]: only[1]}
+        return [(only[0], only[1])]
     for a in left:
         for b in right:
             if a.key is not None and a.key == b.key:
-                return {a.name: b.name}
+                return [(a.name, b.name)]
     named = only[0] or only[1]
     raise PairingError(f"no request of the other dump has the prompt of {named!r}")
 
@@ -146,7 +149,8 @@ def trace_pairs(baseline: Arm, candidate: Arm, pairing: Pairing) -> tuple[PairTr
             continue
         base = trace_line(baseline.dump, baseline.index, pair.baseline.request, pair.comparable)
         tracer = Tracer((base, baseline.store), (lines[request], candidate.store), pair.comparable)
-        found.append(PairTrace(pair, tracer.run(), _own_from(lines[request], primary)))
+        own_from = _own_from(lines[request], base, pairing)
+        found.append(PairTrace(pair, tracer.run(), own_from))
     return tuple(found)
 
 
@@ -155,6 +159,31 @@ def _length(arm: Arm, request: int) -> int:
     return len(arm.dump.chain(request)[0])
 
 
-def _own_from(line: Line, primary: set[int]) -> int:
-    judged = [part.stop for part in line.parts[:-1] if part.request in primary]
-    return max(judged, default=0)
+def _own_from(line: Line, base: Line, pairing: Pairing) -> int:
+    """Where a line's own cells begin: what comes before is judged against the same rows elsewhere.
+
+    That holds for a request that filled the cache, as far as its own pair reaches, if this line's
+    baseline took those rows from the very request that the filling one is paired with.
+    """
+    judged = 0
+    for part in line.parts[:-1]:
+        pair = next(
+            (
+                pair
+                for pair in pairing.pairs
+                if pair.candidate.request == part.request and pair.kind is not PairKind.PREFIX
+            ),
+            None,
+        )
+        if pair is None or pair.comparable < part.stop:
+            return judged
+        same = any(
+            other.request == pair.baseline.request
+            and other.start <= part.start
+            and part.stop <= other.stop
+            for other in base.parts
+        )
+        if not same:
+            return judged
+        judged = part.stop
+    return judged

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layerdiff.compare import State
+from layerdiff.gaps import count_behind, describe_gaps
 from layerdiff.model import Coverage
-from layerdiff.pairing import Pairing, PairKind
-from layerdiff.segments import is_whole
+from layerdiff.pairing import Pairing
 from layerdiff.trace import Column, Trace
 from layerdiff.vocabulary import Moment, Reach, TensorKind
 
@@ -20,26 +20,21 @@ def count_coverage(
     baseline: "Arm", candidate: "Arm", pairing: Pairing, pairs: "tuple[PairTrace, ...]"
 ) -> Coverage:
     """Counts cells over all pairs; a cell that several pairs share counts once."""
-    names = ("compared", "differing", "carried", "explained", "behind", "base", "cand")
+    names = ("compared", "differing", "carried", "explained", "base", "cand")
     totals: dict[str, int] = dict.fromkeys(names, 0)
-    gaps: list[str] = []
     for pair in pairs:
         for column in pair.trace.columns.values():
             _count_column(totals, pair, column)
-        totals["behind"] += _behind(pair)
         totals["carried"] += _carried(pair)
-        gaps += _unwritten(pair)
-    gaps += _missing_sites(baseline, candidate)
-    gaps += _strangers(candidate, pairing, pairs) + _without_rows(baseline, candidate)
     return Coverage(
         compared=totals["compared"],
         differing=totals["differing"],
         carried=totals["carried"],
         explained=totals["explained"],
-        not_comparable=totals["behind"],
+        not_comparable=count_behind(baseline, candidate, pairs),
         missing_in_baseline=totals["base"],
         missing_in_candidate=totals["cand"],
-        gaps=tuple(dict.fromkeys(gaps)),
+        gaps=tuple(dict.fromkeys(describe_gaps(baseline, candidate, pairing, pairs))),
     )
 
 
@@ -52,7 +47,10 @@ def _count_column(totals: dict[str, int], pair: "PairTrace", column: Column) -> 
     totals["differing"] += int((state == State.DIFFERS).sum())
     totals["compared"] += int((state >= State.AGREES).sum())
     if column.moment is not Moment.COMPUTED and not site.kind.is_state:
-        totals["explained"] += int((state == State.CANDIDATE_ONLY).sum())
+        alone = np.flatnonzero(state == State.CANDIDATE_ONLY) + own_from
+        unknown = np.isin(alone, pair.trace.breaches[site.index].unwritten)
+        totals["base"] += int(unknown.sum())
+        totals["explained"] += int((~unknown).sum())
         return
     other = Moment.OUT if column.moment is Moment.IN else Moment.IN
     twin = pair.trace.columns.get((site.index, other))
@@ -70,41 +68,42 @@ def _count_column(totals: dict[str, int], pair: "PairTrace", column: Column) -> 
 def _accounted_for(trace: Trace, column: Column) -> NDArray[np.bool_]:
     """Where a cell that one arm alone shows follows from cells that agree in both.
 
-    A state between two passes that only one arm has: the mixer's rows on both sides of it agree.
-    Logits that one arm did not compute, because only the last row went through the head: the rows
-    that it would have read agree.
+    A state between two passes that only one arm has: the mixer's rows before it agree, and the
+    row went through the head: the rows it would have read agree, and later logits are there.
+    row went through the head: the rows that it would have read agree, and later logits are there.
     """
-    site = column.site
-    dump = trace.candidate.dump
-    if site.kind is TensorKind.LOGITS and site.inputs:
+    site, state = column.site, column.diff.state
+    nowhere = np.zeros(len(state), bool)
+    if site.kind is TensorKind.LOGITS:
         heads = [trace.columns.get((i, Moment.COMPUTED)) for i in site.inputs]
-        agree = [h.diff.state == State.AGREES for h in heads if h is not None]
-        return np.logical_and.reduce(agree) if agree else np.zeros(len(column.diff.state), bool)
-    if not site.kind.is_state:
-        return np.zeros(len(column.diff.state), bool)
-    fine = np.zeros(len(column.diff.state), bool)
-    for mixer in dump.sites:
-        if site.index in mixer.inputs and mixer.reach is Reach.STATE:
-            rows = trace.columns.get((mixer.index, Moment.COMPUTED))
-            if rows is not None:
-                good = np.logical_and.accumulate(rows.diff.state != State.DIFFERS)
-                seen = rows.diff.state == State.AGREES
-                fine[1:] |= (good & seen)[:-1]
-    return fine
+        agree = [head.diff.state == State.AGREES for head in heads if head is not None]
+        both = np.flatnonzero(state >= State.AGREES)
+        later = np.arange(len(state)) < (both[-1] if len(both) else 0)
+        return np.logical_and.reduce([later, *agree]) if agree else nowhere
+    if not site.kind.is_state or not _shown_by_both(trace, column):
+        return nowhere
+    mixers = [
+        rows
+        for mixer in trace.candidate.dump.sites
+        if site.index in mixer.inputs and mixer.reach is Reach.STATE
+        if (rows := trace.columns.get((mixer.index, Moment.COMPUTED))) is not None
+    ]
+    for rows in mixers:
+        good = np.logical_and.accumulate(rows.diff.state != State.DIFFERS)
+        nowhere[1:] |= (good & (rows.diff.state == State.AGREES))[:-1]
+    return nowhere
 
 
-def _behind(pair: "PairTrace") -> int:
-    """Cells of either side past the last position with the same tokens."""
-    limit, beyond = pair.pair.comparable, 0
-    lines = [pair.trace.candidate]
-    if pair.pair.kind is not PairKind.PREFIX:
-        lines.append(pair.trace.baseline)
-    for line in lines:
-        for site, moment in line.index.columns(line.request):
-            if moment is Moment.COMPUTED:
-                found = line.index.find(line.request, site, moment)
-                beyond += int(np.maximum(found.stop - np.maximum(found.start, limit), 0).sum())
-    return beyond
+def _shown_by_both(trace: Trace, column: Column) -> bool:
+    """Whether each arm shows this state at some position."""
+    twin = next(
+        (site for site in trace.baseline.dump.sites if site.name == column.site.name), None
+    )
+    sides = [(trace.candidate, column.site), (trace.baseline, twin)]
+    return all(
+        site is not None and any(len(line.looks(site, m)) for m in (Moment.IN, Moment.OUT))
+        for line, site in sides
+    )
 
 
 def _carried(pair: "PairTrace") -> int:
@@ -114,49 +113,3 @@ def _carried(pair: "PairTrace") -> int:
         found = line.index.find_carried(line.request, site.index, Moment.IN)
         total += int((found.stop - found.start).sum())
     return total
-
-
-def _unwritten(pair: "PairTrace") -> list[str]:
-    """Cached values whose writer no pass of the candidate recorded."""
-    line = pair.trace.candidate
-    if not line.unobserved:
-        return []
-    name = line.dump.requests[line.request].name
-    gap = (
-        f"{line.dump.arm}: the writer of positions [0, {line.unobserved}) in the cache of request "
-        f"{name!r} is unobserved; record from an empty cache on"
-    )
-    return [gap]
-
-
-def _strangers(candidate: "Arm", pairing: Pairing, pairs: "tuple[PairTrace, ...]") -> list[str]:
-    """Requests of the candidate that nothing was compared with and that filled no cache."""
-    helped = {part.request for pair in pairs for part in pair.trace.candidate.parts}
-    return [
-        f"request {prompt.name!r} of the candidate has no partner in the baseline; "
-        f"{candidate.dump.path.name}::REQUEST compares one request"
-        for prompt in pairing.unpaired_candidate
-        if prompt.request not in helped
-    ]
-
-
-def _without_rows(baseline: "Arm", candidate: "Arm") -> list[str]:
-    """Sites whose tensors have no row for each token: the same chunks would be needed."""
-    names = {
-        arm.dump.sites[int(site)].name
-        for arm in (baseline, candidate)
-        for site in np.unique(arm.dump.observations["site"][is_whole(arm.dump)])
-    }
-    shown = ", ".join(sorted(names)[:3])
-    return [f"{len(names)} sites have no row a token and were not compared: {shown}"] * bool(names)
-
-
-def _missing_sites(baseline: "Arm", candidate: "Arm") -> list[str]:
-    ours = {site.name for site in candidate.dump.sites}
-    theirs = {site.name for site in baseline.dump.sites}
-    found = []
-    for side, names in (("baseline", ours - theirs), ("candidate", theirs - ours)):
-        if names:
-            shown = ", ".join(sorted(names)[:3])
-            found.append(f"{len(names)} sites are missing in the {side}: {shown}")
-    return found

@@ -39,6 +39,9 @@ def same_key(baseline: Dump, candidate: Dump) -> None:
     Raises:
         PairingError: They were not, so that equal rows have different digests.
     """
+    ours, theirs = candidate.header.get("digest"), baseline.header.get("digest")
+    if ours is not None and theirs is not None and ours != theirs:
+        raise PairingError(f"other digests: {baseline.path} has {theirs}, {candidate.path} {ours}")
     ours, theirs = candidate.header.get("key_check"), baseline.header.get("key_check")
     if ours == theirs:
         return

@@ -5,7 +5,7 @@ token, or a generated token that flipped, ends the comparison instead of spoilin
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -77,7 +77,7 @@ class Pairing:
 
 def prompts(dump: Dump, only: str | None = None) -> list[Prompt]:
     """The token chains of a dump's requests, or of the one called *only*."""
-    found = [_prompt(dump, request.index, request.name) for request in dump.requests]
+    found = [_prompt(dump, index, name) for index, name in enumerate(labels(dump))]
     if only is None:
         return found
     chosen = [prompt for prompt in found if prompt.name == only]
@@ -85,6 +85,17 @@ def prompts(dump: Dump, only: str | None = None) -> list[Prompt]:
         names = ", ".join(prompt.name for prompt in found[:8]) or "none"
         raise PairingError(f"{dump.path}: no request is called {only!r}; it has {names}")
     return chosen
+
+
+def labels(dump: Dump) -> list[str]:
+    """One name for each request; where several share one, the later ones are ``name#2``, ..."""
+    seen: dict[str, int] = defaultdict(int)
+    found = []
+    for request in dump.requests:
+        seen[request.name] += 1
+        count = seen[request.name]
+        found.append(request.name if count == 1 else f"{request.name}#{count}")
+    return found
 
 
 def _prompt(dump: Dump, request: int, name: str) -> Prompt:
@@ -97,20 +108,20 @@ def _prompt(dump: Dump, request: int, name: str) -> Prompt:
 def pair_requests(
     baseline: list[Prompt],
     candidate: list[Prompt],
-    forced: dict[str, str] | None = None,
+    forced: Sequence[tuple[str, str]] | None = None,
     shifted: Callable[[list[Prompt], list[Prompt]], list[Pair]] = lambda _b, _c: [],
 ) -> Pairing:
     """Pairs by what was asked for, then by prompt, then by order.
 
     Args:
-        forced: Baseline request name to candidate request name; only these are compared.
+        forced: Names of a baseline and a candidate request; only these are compared.
         shifted: Finds pairs among requests without a partner whose tokens are shifted.
 
     Raises:
         PairingError: Nothing can be paired.
     """
     if forced:
-        pairs = [_forced(baseline, candidate, a, b) for a, b in forced.items()]
+        pairs = [_forced(baseline, candidate, a, b) for a, b in forced]
         return Pairing(tuple(pairs), (), (), ())
     by_key: dict[int, list[Prompt]] = defaultdict(list)
     for prompt in baseline:

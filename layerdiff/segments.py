@@ -74,6 +74,7 @@ class SegmentIndex:
     """Runs that were recognised as unchanged and not hashed again."""
     _hashed_at: dict[tuple[int, int, int], slice]
     _carried_at: dict[tuple[int, int, int], slice]
+    _columns: dict[int, set[tuple[int, Moment]]]
 
     def find(self, request: int, site: int, moment: Moment) -> Segments:
         """The hashed runs of one column of one request, in order of time."""
@@ -85,7 +86,7 @@ class SegmentIndex:
 
     def columns(self, request: int) -> set[tuple[int, Moment]]:
         """Which (site, moment) pairs of a request have hashed rows."""
-        return {(site, Moment(moment)) for r, site, moment in self._hashed_at if r == request}
+        return self._columns.get(request, set())
 
 
 def index_segments(dump: Dump) -> SegmentIndex:
@@ -117,7 +118,10 @@ def index_segments(dump: Dump) -> SegmentIndex:
     carried = (observations["flags"][observation] & schema.FLAG_CARRIED) != 0
     hashed, hashed_at = _group(found, key, np.flatnonzero(~carried), len(dump.sites))
     kept, kept_at = _group(found, key, np.flatnonzero(carried), len(dump.sites))
-    return SegmentIndex(hashed, kept, hashed_at, kept_at)
+    columns: dict[int, set[tuple[int, Moment]]] = {}
+    for request, site, moment in hashed_at:
+        columns.setdefault(request, set()).add((site, Moment(moment)))
+    return SegmentIndex(hashed, kept, hashed_at, kept_at, columns)
 
 
 def is_whole(dump: Dump) -> NDArray[np.bool_]:

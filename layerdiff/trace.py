@@ -207,7 +207,8 @@ class Tracer:
 
         Not looking is no gap: only what a pass left can be missing.
         """
-        diff = self.compare(site, runs, self._baseline_looks(site, moment))
+        last = np.arange(self.size) if site.kind.is_kv else None
+        diff = self.compare(site, runs, self._baseline_looks(site, moment), last)
         changed = self.changed(site, moment)
         alone = (diff.state == State.CANDIDATE_ONLY) & changed.mask
         diff.state[alone] = State.DIFFERS
@@ -216,12 +217,19 @@ class Tracer:
             diff.state[diff.state == State.BASELINE_ONLY] = State.ABSENT
         return diff
 
-    def compare(self, site: Site, ours: Segments, theirs: Segments) -> ColumnDiff:
+    def compare(
+        self,
+        site: Site,
+        ours: Segments,
+        theirs: Segments,
+        last: NDArray[np.int64] | None = None,
+    ) -> ColumnDiff:
+        """Compares runs where both arms have the same tokens; *last* versions alone, if given."""
         return compare_column(
             (self.base_store, theirs.clip(0, self.limit(site))),
             (self.cand_store, ours.clip(0, self.limit(site))),
             self.size,
-            self.drafted,
+            self.drafted if last is None else last,
         )
 
     def limit(self, site: Site) -> int:

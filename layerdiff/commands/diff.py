@@ -96,11 +96,12 @@ def compare_files(baseline: str, candidate: str, pairs: list[str] | None = None)
 
     Folders of rank files are compared rank by rank; the answer is that of the worst rank.
     """
-    forced = dict(split_pair(pair) for pair in pairs or [])
+    forced = [split_pair(pair) for pair in pairs or []]
     (left, first), (right, second) = split_request(baseline), split_request(candidate)
     ours, theirs = open_dumps(right), open_dumps(left)
-    if len(ours) != len(theirs):
-        raise UsageError(f"{left} holds {len(theirs)} ranks and {right} holds {len(ours)}")
+    ranks = [[dump.header.get("rank") for dump in dumps] for dumps in (theirs, ours)]
+    if len(ours) != len(theirs) or (len(ours) > 1 and ranks[0] != ranks[1]):
+        raise UsageError(f"{left} holds ranks {ranks[0]} and {right} holds {ranks[1]}")
     found = [
         compare_dumps(a, b, forced=forced or None, only=(first, second))
         for a, b in zip(theirs, ours, strict=True)

@@ -54,7 +54,7 @@ def open_names(baseline: str, candidate: str | None, pairs: list[str]) -> Opened
     if candidate is None and pairs:
         raise UsageError("--pair needs two dumps")
     names = [split_request(name) for name in (baseline, candidate) if name is not None]
-    forced = dict(split_pair(pair) for pair in pairs) or None
+    forced = [split_pair(pair) for pair in pairs] or None
     dumps: list[Dump] = []
     try:
         for path, request in names:

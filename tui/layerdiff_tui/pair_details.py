@@ -120,7 +120,7 @@ class PairDetails:
 
     def _breach(self, column: Column, position: int) -> Lines:
         breaches = self._pair.trace.breaches.get(column.site.index)
-        if breaches is None or not breaches.at(column.moment, position + 1)[position]:
+        if breaches is None or not breaches.at(column.moment, position + 1).mask[position]:
             return []
         return [Fact("changed", "not the bits that the same arm last saw here", Tone.ORIGIN)]
 
