@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from layerdiff.arms import arm_causes, arm_gaps, hits
+from layerdiff.arms import arm_causes, arm_gaps, broken_baselines, hits
 from layerdiff.compare import State
 from layerdiff.coverage import count_coverage
 from layerdiff.describe import describe
-from layerdiff.facts import OriginFacts
+from layerdiff.facts import OriginFacts, WrittenValues
 from layerdiff.fingerprint import weights_mismatch
-from layerdiff.mismatch import length_origin, request_origin, weights_origin
+from layerdiff.mismatch import flip_origin, length_origin, request_origin, weights_origin
 from layerdiff.model import Coverage, Origin, Report, Side
 from layerdiff.pairing import Pairing
 from layerdiff.trace import Find, Trace
@@ -32,9 +32,9 @@ def build_report(
     Raises:
         NotADump: A dump was damaged after it was written.
     """
-    ranked, warnings = _ranked(pairs)
+    ranked, warnings, written = _ranked(pairs), [], WrittenValues()
     facts = [
-        OriginFacts(trace, find, (baseline.store, candidate.store))
+        OriginFacts(trace, find, (baseline.store, candidate.store), written)
         for trace, find in ranked[:MAX_ORIGINS]
     ]
     for found in facts:
@@ -46,7 +46,8 @@ def build_report(
     weights = weights_mismatch(baseline.dump, candidate.dump)
     if weights:
         first.append(weights_origin(pairing.pairs[0].candidate.name, weights))
-    last = [origin for pair in pairs if (origin := length_origin(pair))]
+    last = [o for pair in pairs if (o := length_origin(pair, baseline, candidate))]
+    last += [origin for pair in pairs if (origin := flip_origin(pair))]
     origins = tuple(
         replace(origin, rank=rank)
         for rank, origin in enumerate([*first, *described, *last], start=1)
@@ -54,6 +55,7 @@ def build_report(
     causes = tuple(arm_causes(baseline.dump, candidate.dump, pairing))
     coverage = _coverage(baseline, candidate, pairing, pairs)
     warnings += [*pairing.ties, *_odd_arms(baseline, candidate, coverage)]
+    warnings += broken_baselines(pairs, baseline)
     return Report(
         verdict=_verdict(origins, coverage, bool(causes)),
         baseline=_side(baseline, [pair.baseline.name for pair in pairing.pairs]),
@@ -81,7 +83,7 @@ def _side(arm: "Arm", requests: list[str]) -> Side:
     return Side(str(arm.dump.path), arm.dump.arm, tuple(dict.fromkeys(requests)))
 
 
-def _ranked(pairs: "tuple[PairTrace, ...]") -> tuple[list[tuple[Trace, Find]], list[str]]:
+def _ranked(pairs: "tuple[PairTrace, ...]") -> list[tuple[Trace, Find]]:
     """All origins: breaches inside an arm, then jumps, then reach into logits, then place.
 
     Places are ordered by layer, then token, then site: what a comparison of whole layers, row by
@@ -106,7 +108,7 @@ def _ranked(pairs: "tuple[PairTrace, ...]") -> tuple[list[tuple[Trace, Find]], l
                 )
                 found.append((key, pair.trace, find))
     found.sort(key=lambda item: item[0])
-    return [(trace, find) for _, trace, find in found], []
+    return [(trace, find) for _, trace, find in found]
 
 
 def layer_ranks(trace: Trace) -> dict[int, int]:

@@ -1,9 +1,16 @@
 """What the name of an arm promises, and whether the dump keeps it."""
 
+from typing import TYPE_CHECKING
+
+from layerdiff.custody import follow_custody
 from layerdiff.format.reader import Dump
+from layerdiff.lineage import line_steps
 from layerdiff.model import ArmCause
 from layerdiff.pairing import Pairing, labels
 from layerdiff.vocabulary import Cause
+
+if TYPE_CHECKING:
+    from layerdiff.comparison import Arm, PairTrace
 
 COLD_ARMS = frozenset({"cold", "cold-repeat", "cold-split", "off", "no-state"})
 """Arms that must compute every position themselves."""
@@ -44,6 +51,23 @@ def arm_causes(baseline: Dump, candidate: Dump, pairing: Pairing) -> list[ArmCau
                     "nothing about reuse",
                 )
             )
+    return found
+
+
+def broken_baselines(pairs: "tuple[PairTrace, ...]", baseline: "Arm") -> list[str]:
+    """Where the baseline's own cache changed, so that it cannot be trusted there."""
+    found = []
+    for pair in pairs:
+        line = pair.trace.baseline
+        steps = line_steps(line)
+        for site in line.dump.sites if pair.trace.finds else ():
+            if site.kind.is_kv or site.kind.is_state:
+                look = follow_custody(line, baseline.store, site, steps).look
+                if len(look):
+                    found.append(
+                        f"the baseline's own cache changed: {site.name} at {look.position[0]} is "
+                        "not what was last seen of it"
+                    )
     return found
 
 

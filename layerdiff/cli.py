@@ -45,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNUSABLE
+    except OSError as error:
+        print(f"layerdiff: {error.strerror or error}", file=sys.stderr)
+        return EXIT_UNUSABLE
     except KeyboardInterrupt:
         print("layerdiff: interrupted", file=sys.stderr)
         return 130

@@ -69,8 +69,8 @@ def _accounted_for(trace: Trace, column: Column) -> NDArray[np.bool_]:
     """Where a cell that one arm alone shows follows from cells that agree in both.
 
     A state between two passes that only one arm has: the mixer's rows before it agree, and the
-    row went through the head: the rows it would have read agree, and later logits are there.
-    row went through the head: the rows that it would have read agree, and later logits are there.
+    other arm shows this state elsewhere. Logits that one arm did not compute, because only the
+    last row went through the head: what it would have read agrees, and later logits are there.
     """
     site, state = column.site, column.diff.state
     nowhere = np.zeros(len(state), bool)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from layerdiff import flow
 from layerdiff.causes import Ruling, judge
 from layerdiff.compare import State
 from layerdiff.facts import OriginFacts
+from layerdiff.format.records import Site
 from layerdiff.model import (
     Evidence,
     KernelPair,
@@ -17,7 +17,6 @@ from layerdiff.model import (
     Where,
 )
 from layerdiff.site_graph import is_relay
-from layerdiff.trace import site_eps
 from layerdiff.vocabulary import (
     Cause,
     Confidence,
@@ -139,7 +138,7 @@ def _kernels(facts: OriginFacts) -> KernelPair:
 def _evidence(facts: OriginFacts, kernel: KernelPair, fitting: list[Ruling]) -> list[Evidence]:
     find, trace = facts.find, facts.trace
     found = [Evidence(ruling.because, True) for ruling in fitting]
-    names = [trace.candidate.dump.sites[i].name for i in facts.site.inputs]
+    names = facts.site.inputs
     if find.breach and not fitting:
         found.append(
             Evidence("the bits are not those that the same arm last saw of this value", True)
@@ -147,7 +146,7 @@ def _evidence(facts: OriginFacts, kernel: KernelPair, fitting: list[Ruling]) -> 
     elif find.breach:
         pass
     elif find.bits and names:
-        found.append(Evidence(f"every input agrees: {', '.join(names)}", True))
+        found += _input_evidence(facts)
     elif find.bits:
         found.append(Evidence("nothing observed comes before it", True))
     else:
@@ -159,7 +158,7 @@ def _evidence(facts: OriginFacts, kernel: KernelPair, fitting: list[Ruling]) -> 
             )
         )
     chunks = [side.where for side in (kernel.baseline, kernel.candidate) if side and side.where]
-    if len(chunks) == 2:
+    if len(chunks) == 2 and find.moment is Moment.COMPUTED:
         same = (chunks[0].start, chunks[0].stop) == (chunks[1].start, chunks[1].stop)
         found.append(
             Evidence("both arms ran the same chunk" if same else "the arms ran other chunks", True)
@@ -174,6 +173,33 @@ def _evidence(facts: OriginFacts, kernel: KernelPair, fitting: list[Ruling]) -> 
             )
         )
     return found
+
+
+def _input_evidence(facts: OriginFacts) -> list[Evidence]:
+    """Which inputs agree, and which one of the arms never showed there."""
+    agree: list[str] = []
+    unseen: list[str] = []
+    for index in facts.site.inputs:
+        site = facts.lines[1].dump.sites[index]
+        (agree if _was_compared(facts, site) else unseen).append(site.name)
+    found = [Evidence(f"inputs that agree: {', '.join(agree)}", True)] if agree else []
+    if unseen:
+        words = f"not compared, since one arm never showed it there: {', '.join(unseen)}"
+        found.append(Evidence(words, True))
+    return found
+
+
+def _was_compared(facts: OriginFacts, site: Site) -> bool:
+    """Whether an input was seen in both arms where the origin's pass used it."""
+    at = facts.find.position
+    if not site.kind.is_state:
+        column = facts.trace.columns.get((site.index, Moment.COMPUTED))
+        return column is not None and bool(column.diff.state[at] >= State.AGREES)
+    where = _where(facts, 1)
+    if where is None or where.start == 0:
+        return where is not None
+    states = [facts.trace.columns.get((site.index, m)) for m in (Moment.IN, Moment.OUT)]
+    return any(c is not None and c.diff.state[where.start] >= State.AGREES for c in states)
 
 
 def _rotary_evidence(facts: OriginFacts) -> list[Evidence]:
@@ -207,12 +233,6 @@ def _severity(facts: OriginFacts) -> Severity:
         return Severity(None, None, SizeClass.UNKNOWN)
     size = SizeClass.JUMP if facts.find.jump else SizeClass.ROUNDING
     return Severity(relative, None if np.isnan(incoming) else incoming, size)
-
-
-def is_rounding(facts: OriginFacts) -> bool:
-    """Whether an origin is no larger than its dtype's rounding can make it."""
-    floor = site_eps(facts.lines[1].dump, facts.site) / 8
-    return facts.find.relative <= flow.JUMP_RATIO * floor
 
 
 def _reach(facts: OriginFacts) -> ReachOut:

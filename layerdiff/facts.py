@@ -1,12 +1,12 @@
 """What was recorded about one origin, gathered once for every rule that asks."""
 
-from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from layerdiff.digest import zero_digest
 from layerdiff.digest_store import DigestStore
 from layerdiff.format import schema
 from layerdiff.format.records import Kernel, Site
@@ -29,6 +29,75 @@ class Seen:
     """Digest of the tokens that the value sums up."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """All values that one request's passes wrote at one site."""
+
+    side: str
+    request: int
+    name: str
+    store: DigestStore
+    cells: Cells
+    chain: NDArray[np.uint64]
+    shift: int
+    first_digest: NDArray[np.uint64]
+    """Of each cell, its first part's."""
+
+    def seen(self, row: int, wanted: NDArray[np.uint64]) -> Seen | None:
+        """The cell of a row, if all its parts are as wanted."""
+        if int(self.cells.parts[row]) != len(wanted):
+            return None
+        found = self.store.digests(self.cells.first[row : row + 1], len(wanted))[0]
+        if not np.array_equal(found, wanted):
+            return None
+        position = int(self.cells.position[row])
+        at = position - self.shift
+        tokens = int(self.chain[at]) if 0 <= at < len(self.chain) else None
+        return Seen(self.side, self.request, self.name, position, tokens)
+
+
+class WrittenValues:
+    """Every value that passes wrote, by side and site, gathered when first asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], list[_Written]] = {}
+
+    def of(self, facts: "OriginFacts", side: int) -> list[_Written]:
+        """What the passes of one dump wrote at the origin's site."""
+        site = facts.site if side else facts.twin
+        if site is None:
+            return []
+        if (side, site.index) not in self._known:
+            self._known[side, site.index] = self._gather(facts, side, site)
+        return self._known[side, site.index]
+
+    @staticmethod
+    def _gather(facts: "OriginFacts", side: int, site: Site) -> list[_Written]:
+        line, store = facts.lines[side], facts.stores[side]
+        moment = Moment.OUT if site.kind.is_state else Moment.COMPUTED
+        found = []
+        for request in line.dump.requests:
+            cells = expand(line.index.find(request.index, site.index, moment))
+            if len(cells):
+                found.append(
+                    _Written(
+                        "candidate" if side else "baseline",
+                        request.index,
+                        request.name,
+                        store,
+                        cells,
+                        line.dump.chain(request.index)[1],
+                        1 if site.kind.is_state else 0,
+                        store.digests(cells.first, 1)[:, 0],
+                    )
+                )
+        return found
+
+    def count(self, facts: "OriginFacts") -> int:
+        """How many values an origin can be searched among."""
+        return sum(len(written.cells) for side in (0, 1) for written in self.of(facts, side))
+
+
 @dataclass(frozen=True)
 class OriginFacts:
     """An origin with both sides of its first cell."""
@@ -37,6 +106,8 @@ class OriginFacts:
     find: Find
     stores: tuple[DigestStore, DigestStore]
     """Of the baseline and of the candidate."""
+    written: "WrittenValues" = field(default_factory=lambda: WrittenValues())
+    """Shared by all origins of a report."""
 
     @property
     def site(self) -> Site:
@@ -100,37 +171,37 @@ class OriginFacts:
             return None
         return int(self.lines[side].dump.observations["pass_index"][cell.observation[0]])
 
-    @property
-    def all_zero(self) -> bool:
-        """Whether every bit of the candidate's observation is zero."""
-        cell = self.cell(1)
-        flags = self.lines[1].dump.observations["flags"]
-        return bool(len(cell)) and bool(flags[cell.observation[0]] & schema.FLAG_ALL_ZERO)
-
     @cached_property
-    def known(self) -> dict[bytes, list[Seen]]:
-        """Every value that a pass of either dump wrote at this site, by its digests."""
-        found: dict[bytes, list[Seen]] = defaultdict(list)
-        for side, name in ((0, "baseline"), (1, "candidate")):
-            site = self.site if side else self.twin
-            if site is not None:
-                self._gather(found, side, name, site)
-        return found
+    def all_zero(self) -> bool:
+        """Whether every bit of the candidate's cell is zero."""
+        cell, dump = self.cell(1), self.lines[1].dump
+        if not len(cell):
+            return False
+        record = dump.observations[cell.observation[0]]
+        if dump.header.get("keyed"):
+            return bool(record["flags"] & schema.FLAG_ALL_ZERO)
+        name = dump.dtype_name(int(cell.observation[0]))
+        zero = zero_digest(name, dump.shape(int(record["shape"])))
+        digests = self.digests(1)
+        return digests is not None and bool((digests == np.uint64(zero)).all())
 
-    def _gather(self, found: dict[bytes, list[Seen]], side: int, name: str, site: Site) -> None:
-        line, store = self.lines[side], self.stores[side]
-        shift = 1 if site.kind.is_state else 0
-        for request in line.dump.requests:
-            chain = line.dump.chain(request.index)[1]
-            written = Moment.OUT if site.kind.is_state else Moment.COMPUTED
-            cells = expand(line.index.find(request.index, site.index, written))
-            for row, position in enumerate(cells.position.tolist()):
-                digests = store.digests(cells.first[row : row + 1], int(cells.parts[row]))[0]
-                at = position - shift
-                tokens = int(chain[at]) if 0 <= at < len(chain) else None
-                found[digests.tobytes()].append(
-                    Seen(name, request.index, request.name, position, tokens)
-                )
+    def elsewhere(self, position: int | None = None) -> list[Seen]:
+        """Where else a pass of either dump wrote what the candidate holds.
+
+        Args:
+            position: Of another cell of the same column.
+        """
+        wanted = self.digests(1, position)
+        if wanted is None:
+            return []
+        found = []
+        for side in (0, 1):
+            for written in self.written.of(self, side):
+                for row in np.flatnonzero(written.first_digest == wanted[0]):
+                    seen = written.seen(int(row), wanted)
+                    if seen is not None:
+                        found.append(seen)
+        return found
 
     def prefix(self, position: int) -> int | None:
         """Digest of the tokens that the candidate's value at *position* should sum up."""

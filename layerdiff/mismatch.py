@@ -10,10 +10,11 @@ from layerdiff.model import (
     Severity,
 )
 from layerdiff.pairing import PairKind
+from layerdiff.shifted import runs_again
 from layerdiff.vocabulary import Cause, Confidence, Level, OriginKind, SizeClass
 
 if TYPE_CHECKING:
-    from layerdiff.comparison import PairTrace
+    from layerdiff.comparison import Arm, PairTrace
 
 
 def _origin(request: str, tensor: str, position: int, cause: Cause, fact: str) -> Origin:
@@ -55,7 +56,7 @@ def request_origin(pair: "PairTrace") -> Origin | None:
     return _origin(cand.name, "tokens", at, Cause.REQUEST_MISMATCH, fact)
 
 
-def length_origin(pair: "PairTrace") -> Origin | None:
+def length_origin(pair: "PairTrace", baseline: "Arm", candidate: "Arm") -> Origin | None:
     """An origin for a token that was repeated, left out, or run again after a whole-prompt hit."""
     shift, at = pair.pair.shift, pair.pair.comparable
     cand = pair.pair.candidate
@@ -67,13 +68,23 @@ def length_origin(pair: "PairTrace") -> Origin | None:
             f"{at + shift}: {abs(shift)} of the cache's rows {what}"
         )
         return _origin(cand.name, "tokens", at, Cause.KV_LENGTH, fact)
-    if cand.given and line.hit >= cand.given:
+    if cand.given and line.hit >= cand.given and runs_again(candidate, baseline, pair):
         fact = (
-            f"the cache held all {cand.given} given tokens and the request went on at position "
-            f"{line.hit}: the last token ran on top of a cache that already held it"
+            f"the cache held all {cand.given} given tokens, and the last of them ran again at "
+            f"position {line.hit}, on top of a cache that already held it"
         )
         return _origin(cand.name, "tokens", line.hit, Cause.KV_LENGTH, fact)
     return None
+
+
+def flip_origin(pair: "PairTrace") -> Origin | None:
+    """An origin for a generated token that differs though nothing before it does."""
+    base, cand, at = pair.pair.baseline, pair.pair.candidate, pair.pair.comparable
+    given = max(base.given, cand.given)
+    if pair.trace.finds or at < given or at >= min(len(base.chain), len(cand.chain)):
+        return None
+    fact = f"the generated token at position {at} differs; everything compared before it agrees"
+    return _origin(cand.name, "tokens", at, Cause.UNKNOWN, fact)
 
 
 def weights_origin(request: str, fact: str) -> Origin:

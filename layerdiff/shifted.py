@@ -13,7 +13,7 @@ from layerdiff.segments import expand
 from layerdiff.vocabulary import Moment, Reach, TensorKind
 
 if TYPE_CHECKING:
-    from layerdiff.comparison import Arm
+    from layerdiff.comparison import Arm, PairTrace
 
 _SHIFTS = (1, -1, 2, -2, 3, -3, 4, -4)
 _RUN = 3
@@ -46,6 +46,18 @@ def _shift(baseline: "Arm", theirs: Prompt, candidate: "Arm", ours: Prompt, at: 
         if np.array_equal(right[run[0]], left[run[1]]):
             return shift
     return 0
+
+
+def runs_again(candidate: "Arm", baseline: "Arm", pair: "PairTrace") -> bool:
+    """Whether the candidate runs the token before its hit once more, and the baseline does not."""
+    line, base = pair.trace.candidate, pair.trace.baseline
+    at = line.hit
+    own = _embeddings(candidate, line.request)
+    theirs = _embeddings(baseline, base.request)
+    before = theirs[at - 1] if at <= len(theirs) else 0
+    if at >= len(own) or not own[at] or own[at] != before:
+        return False
+    return at >= len(theirs) or theirs[at] != own[at]
 
 
 def _embeddings(arm: "Arm", request: int) -> NDArray[np.uint64]:

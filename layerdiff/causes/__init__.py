@@ -8,7 +8,7 @@ from layerdiff.facts import OriginFacts
 
 __all__ = ["RULES", "Ruling", "judge"]
 
-RULES = (request_mismatch, zero, wrong_position, foreign, kv_length, kv_order, corrupted)
+RULES = (request_mismatch, zero, wrong_position, kv_order, kv_length, foreign, corrupted)
 """In order of precedence; the first that fits is the cause, others stand under `also`."""
 
 

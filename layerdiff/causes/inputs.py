@@ -40,7 +40,10 @@ def _unseen(facts: OriginFacts, site: int) -> bool:
 
 
 def _before_layers(facts: OriginFacts) -> bool:
-    layers = [s.layer_index for s in facts.trace.order if s.layer_index is not None]
-    first = min(layers, default=None)
-    site = facts.site
-    return site.layer_index is None or (site.layer_index == first and site.name.endswith(":in"))
+    """Whether no layer comes before the site, or only the door of the first one."""
+    order = [site.index for site in facts.trace.order]
+    layers = [site for site in facts.trace.order if site.layer_index is not None]
+    if facts.site.layer_index is not None:
+        return facts.site.layer_index == layers[0].layer_index and facts.site.name.endswith(":in")
+    first = order.index(layers[0].index) if layers else len(order)
+    return order.index(facts.site.index) < first

@@ -2,12 +2,16 @@
 
 from layerdiff.causes.ruling import Ruling
 from layerdiff.facts import OriginFacts, Seen
-from layerdiff.vocabulary import Cause, Moment
+from layerdiff.vocabulary import Cause, Moment, TensorKind
+
+_ROWS = 32
+"""Rows of an origin that are searched for in other requests."""
 
 
 def _found_in_cache(facts: OriginFacts) -> bool:
+    """Whether the origin is in what was found in a cache, not in what a kernel made."""
     cached = facts.site.kind.is_state or facts.site.kind.is_kv
-    return cached and facts.find.moment is not Moment.COMPUTED
+    return cached and (facts.find.moment is Moment.IN or facts.find.breach)
 
 
 def _what(facts: OriginFacts) -> str:
@@ -32,22 +36,14 @@ def zero(facts: OriginFacts) -> Ruling | None:
     return Ruling(Cause.STATE_ZERO, False, f"the {_what(facts)} is not all zero")
 
 
-def _elsewhere(facts: OriginFacts) -> list[Seen] | None:
-    """Where else the value that was read stands in either dump; None when it is all zero."""
-    digests = facts.digests(1)
-    if digests is None or facts.all_zero:
-        return None
-    return facts.known.get(digests.tobytes(), [])
-
-
 def wrong_position(facts: OriginFacts) -> Ruling | None:
     """state-wrong-position: the same prefix's state, at another position."""
     if not _found_in_cache(facts) or not facts.site.kind.is_state:
         return None
-    seen = _elsewhere(facts)
-    if seen is None:
+    if facts.all_zero:
         return None
     position = facts.find.position
+    seen = facts.elsewhere()
     for other in seen:
         if other.position != position and _on_the_same_text(facts, other):
             return Ruling(
@@ -74,28 +70,30 @@ def _on_the_same_text(facts: OriginFacts, other: Seen) -> bool:
 
 
 def foreign(facts: OriginFacts) -> Ruling | None:
-    """state-foreign: only versions under another prefix hold these bits."""
-    if not _found_in_cache(facts):
+    """state-foreign: values under another prefix hold these bits, and none under this one.
+
+    Layer-0 values and convolutions depend on a few tokens alone, and one row may be equal by
+    chance of its token: neither is enough.
+    """
+    if not _found_in_cache(facts) or facts.all_zero:
         return None
-    seen = _elsewhere(facts)
-    if seen is None:
-        return None
-    if not seen:
-        return Ruling(
-            Cause.STATE_FOREIGN,
-            False,
-            f"it equals no value of another request ({_states_known(facts)})",
-        )
-    own = facts.prefix(facts.find.position)
-    if any(other.chain is None or other.chain == own for other in seen):
-        return Ruling(Cause.STATE_FOREIGN, False, "the same prefix has this value too")
-    others = [other for other in seen if not _on_the_same_text(facts, other)]
+    rows = facts.find.positions[:_ROWS].tolist()
+    seen = [facts.elsewhere(position) for position in rows]
+    if not seen[0]:
+        words = f"it equals no value of another request ({_states_known(facts)})"
+        return Ruling(Cause.STATE_FOREIGN, False, words)
+    own = [facts.prefix(position) for position in rows]
+    for prefix, found in zip(own, seen, strict=True):
+        if not found:
+            return Ruling(Cause.STATE_FOREIGN, False, "only some rows equal another request's")
+        if any(other.chain is None or other.chain == prefix for other in found):
+            return Ruling(Cause.STATE_FOREIGN, False, "the same prefix has this value too")
+    others = [other for other in seen[0] if not _on_the_same_text(facts, other)]
     if not others:
-        return Ruling(Cause.STATE_FOREIGN, False, "only states of the same prefix equal it")
-    if facts.site.kind.is_kv and len(facts.find.positions) < 2:
-        return Ruling(
-            Cause.STATE_FOREIGN, False, "a single row equals another request's: too little to tell"
-        )
+        return Ruling(Cause.STATE_FOREIGN, False, "only values of the same prefix equal it")
+    if _depends_on_few_tokens(facts) or (facts.site.kind.is_kv and len(rows) < 2):
+        words = "it equals another request's, but may do so by its last tokens alone"
+        return Ruling(Cause.STATE_FOREIGN, False, words)
     other = others[0]
     return Ruling(
         Cause.STATE_FOREIGN,
@@ -105,8 +103,15 @@ def foreign(facts: OriginFacts) -> Ruling | None:
     )
 
 
+def _depends_on_few_tokens(facts: OriginFacts) -> bool:
+    """Whether the value is made of tokens alone, before any layer has mixed them."""
+    layers = [s.layer_index for s in facts.trace.order if s.layer_index is not None]
+    first = facts.site.layer_index == min(layers, default=None)
+    return first and facts.site.kind in (TensorKind.KV_VALUE, TensorKind.CONV_STATE)
+
+
 def _states_known(facts: OriginFacts) -> str:
-    return f"{sum(len(seen) for seen in facts.known.values())} recorded values searched"
+    return f"{facts.written.count(facts)} recorded values searched"
 
 
 def corrupted(facts: OriginFacts) -> Ruling | None:
@@ -114,12 +119,12 @@ def corrupted(facts: OriginFacts) -> Ruling | None:
     if not _found_in_cache(facts):
         return None
     if not facts.find.breach:
-        return Ruling(
-            Cause.STATE_CORRUPTED, False, "it is what its writer left, or no writer was recorded"
-        )
+        if facts.find.position in facts.trace.breaches[facts.site.index].unwritten:
+            return None
+        return Ruling(Cause.STATE_CORRUPTED, False, "it is what its writer left")
     if facts.all_zero and facts.site.kind.is_state:
         return Ruling(Cause.STATE_CORRUPTED, False, "it is all zero")
-    if any(True for _ in _elsewhere(facts) or ()):
+    if facts.elsewhere():
         return Ruling(Cause.STATE_CORRUPTED, False, "it equals another recorded value")
     return Ruling(
         Cause.STATE_CORRUPTED,
