@@ -43,7 +43,8 @@ def arm_causes(baseline: Dump, candidate: Dump, pairing: Pairing) -> list[ArmCau
                 if hit
             ]
         known = [hit for hit in served.values() if hit is not None]
-        if dump.arm in WARM_ARMS and len(known) == len(served) and not any(known):
+        one_dump = baseline.path == candidate.path
+        if dump.arm in WARM_ARMS and not one_dump and len(known) == len(served) and not any(known):
             found.append(
                 ArmCause(
                     Cause.NO_REUSE,
@@ -51,16 +52,21 @@ def arm_causes(baseline: Dump, candidate: Dump, pairing: Pairing) -> list[ArmCau
                     "nothing about reuse",
                 )
             )
-    return found
+    return list(dict.fromkeys(found))
 
 
 def broken_baselines(pairs: "tuple[PairTrace, ...]", baseline: "Arm") -> list[str]:
-    """Where the baseline's own cache changed, so that it cannot be trusted there."""
+    """Where the baseline's own cache changed, so that it cannot be trusted there.
+
+    Looked for where anything is wrong: at every origin, and where the candidate's cache changed
+    and agrees with the baseline all the same.
+    """
     found = []
     for pair in pairs:
         line = pair.trace.baseline
         steps = line_steps(line)
-        for site in line.dump.sites if pair.trace.finds else ():
+        broken = any(len(breaches.look) for breaches in pair.trace.breaches.values())
+        for site in line.dump.sites if pair.trace.finds or broken else ():
             if site.kind.is_kv or site.kind.is_state:
                 look = follow_custody(line, baseline.store, site, steps).look
                 if len(look):

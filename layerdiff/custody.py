@@ -36,7 +36,8 @@ class Breaches:
         here = (self.moment == moment) & (self.look.position < size)
         changed = Changed(np.zeros(size, bool), np.zeros(size, np.float32))
         changed.mask[self.look.position[here]] = True
-        np.maximum.at(changed.size, self.look.position[here], self.relative[here])
+        with np.errstate(invalid="ignore"):
+            np.maximum.at(changed.size, self.look.position[here], self.relative[here])
         return changed
 
 

@@ -275,7 +275,9 @@ class Tracer:
         """Marks a column and keeps its origins."""
         mark = _PLAIN[diff.state]
         out = Flow(diff.differs, diff.relative)
-        broken = changed.mask if changed is not None else np.zeros(self.size, bool)
+        broken = np.zeros(self.size, bool)
+        if changed is not None:
+            broken = changed.mask & (diff.state != State.AGREES)
         if not out.clean or not incoming.clean or broken.any():
             mark[(diff.state == State.AGREES) & incoming.bad] = Mark.HEALED
             mark[out.bad] = Mark.INHERITED

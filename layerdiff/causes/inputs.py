@@ -5,12 +5,14 @@ import numpy as np
 from layerdiff.causes.ruling import Ruling
 from layerdiff.compare import State
 from layerdiff.facts import OriginFacts
+from layerdiff.fingerprint import weights_mismatch
 from layerdiff.vocabulary import Cause, Moment, Reach, Role, TensorKind
 
 
 def request_mismatch(facts: OriginFacts) -> Ruling | None:
     """request-mismatch: embeddings that differ although the tokens agree."""
-    if not _is_embedding(facts):
+    baseline, candidate = (line.dump for line in facts.lines)
+    if not _is_embedding(facts) or weights_mismatch(baseline, candidate):
         return None
     return Ruling(
         Cause.REQUEST_MISMATCH,

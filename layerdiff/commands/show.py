@@ -25,8 +25,8 @@ exit status
 examples
   layerdiff show warm.h5
   layerdiff show warm.h5 --points                      every site
-  layerdiff show warm.h5 --points '*.layers.3.*'       the same glob narrows a recording:
-  layerdiff record -o warm.h5 --arm warm --select '*.layers.3.*' -- serve.py"""
+  layerdiff show warm.h5 --points '*.layers.3[.:]*'    the same glob narrows a recording:
+  layerdiff record -o warm.h5 --arm warm --select '*.layers.3[.:]*' -- serve.py"""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Adds the command's arguments."""

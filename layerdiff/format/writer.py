@@ -223,7 +223,7 @@ def _create(path: Path, *, overwrite: bool) -> h5py.File:
         # can read it, which the newest layout of the day does not promise.
         return h5py.File(path, "x", libver=("v110", "v110"), locking=False)
     except FileExistsError:
-        problem = "exists already; name another file, or allow it to be replaced"
+        problem = "exists already; name another file, or say overwrite=True"
     except FileNotFoundError:
         problem = f"no folder {path.parent}; make it first"
     except (OSError, ValueError, RuntimeError) as error:

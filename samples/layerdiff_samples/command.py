@@ -31,7 +31,7 @@ exit status: that of the report, see layerdiff diff --help (1: the runs diverge)
     epilog = """\
 examples
   layerdiff demo                    bits differ: where, and is it the cache?
-  layerdiff demo --prefix 64        bits may agree
+  layerdiff demo --prefix 64        another prefix, another first token
   layerdiff demo --fault            one bit of the copied cache is flipped
   layerdiff demo --tui              look around"""
 

@@ -280,3 +280,13 @@ def test_a_generated_token_that_flips_alone_is_a_difference(tmp_path: Path) -> N
     found = report(*paths)
     assert found.verdict is Verdict.DIVERGED
     assert (found.origins[0].tensor, found.origins[0].position) == ("tokens", 2)
+
+
+def test_a_cache_that_breaks_alike_in_both_arms_is_a_warning(tmp_path: Path) -> None:
+    """A repeat of a broken run repeats: the arms agree, and what broke is said."""
+    plant = Plant(KEY, 5, Moment.IN, request="r1")
+    found = report(
+        toy(tmp_path / "a.h5", [FILL, REUSE], plant), toy(tmp_path / "b.h5", [FILL, REUSE], plant)
+    )
+    assert found.verdict is Verdict.IDENTICAL
+    assert any(KEY in warning for warning in found.warnings)

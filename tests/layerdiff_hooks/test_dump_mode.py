@@ -134,7 +134,7 @@ def test_a_program_without_a_model_is_status_2(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("print('hello')\n")
     done = command("-o", tmp_path / "a.h5", "--", tmp_path / "empty.py")
     assert (done.returncode, done.stdout) == (2, "hello\n")
-    assert "nothing was recorded" in done.stderr
+    assert "no pass of a model was recorded" in done.stderr
 
 
 def test_an_existing_dump_is_refused_before_the_program_runs(script: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ The exit status is the program's; it is 2 when no model ran."""
             mode.stop()
             recorded = any(recorder.passes for recorder in mode.recorders)
         if not recorded:
-            print("layerdiff: no model ran in this process, nothing was recorded", file=sys.stderr)
+            print("layerdiff: no pass of a model was recorded in this process", file=sys.stderr)
             return status or EXIT_UNUSABLE
         return status
 
