@@ -179,10 +179,16 @@ def _input_evidence(facts: OriginFacts) -> list[Evidence]:
     """Which inputs agree, and which one of the arms never showed there."""
     agree: list[str] = []
     unseen: list[str] = []
+    where = _where(facts, 1)
+    begins = where is not None and where.start == 0
     for index in facts.site.inputs:
         site = facts.lines[1].dump.sites[index]
+        if begins and site.kind.is_state:
+            continue
         (agree if _was_compared(facts, site) else unseen).append(site.name)
     found = [Evidence(f"inputs that agree: {', '.join(agree)}", True)] if agree else []
+    if begins and any(facts.lines[1].dump.sites[i].kind.is_state for i in facts.site.inputs):
+        found.append(Evidence("no state was read: the pass begins its request", True))
     if unseen:
         words = f"not compared, since one arm never showed it there: {', '.join(unseen)}"
         found.append(Evidence(words, True))
@@ -196,8 +202,8 @@ def _was_compared(facts: OriginFacts, site: Site) -> bool:
         column = facts.trace.columns.get((site.index, Moment.COMPUTED))
         return column is not None and bool(column.diff.state[at] >= State.AGREES)
     where = _where(facts, 1)
-    if where is None or where.start == 0:
-        return where is not None
+    if where is None:
+        return False
     states = [facts.trace.columns.get((site.index, m)) for m in (Moment.IN, Moment.OUT)]
     return any(c is not None and c.diff.state[where.start] >= State.AGREES for c in states)
 
