@@ -4,7 +4,7 @@ Roots of whole observations are compared first; digests are read only where root
 the arms are chunked differently.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -83,7 +83,9 @@ def _final(cells: Cells, drafted: NDArray[np.int64] | None) -> Cells:
     if drafted is None or not len(drafted) or not len(cells):
         return cells
     last = np.append(cells.position[1:] != cells.position[:-1], True)
-    return cells.take(last | ~np.isin(cells.position, drafted))
+    kept = cells.take(last | ~np.isin(cells.position, drafted))
+    only = np.isin(kept.position, drafted)
+    return replace(kept, occurrence=np.where(only, 0, kept.occurrence))
 
 
 def _same_runs(a: Segments, b: Segments) -> bool:

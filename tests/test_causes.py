@@ -157,6 +157,8 @@ SWAPPED = [*ALL[:5], 9, *ALL[6:9], 5, *ALL[10:]]
         (lambda c: rearranged(c, DOUBLED), Cause.KV_LENGTH, "kv_key", 8),
         (lambda c: rearranged(c, [*DROPPED, 22], 1), Cause.KV_LENGTH, "kv_key", 7),
         (lambda c: rearranged(c, SWAPPED), Cause.KV_ORDER, "kv_key", 5),
+        (lambda c: rearranged(c, [*ALL[1:], 0]), Cause.KV_ORDER, "kv_key", 0),
+        (lambda c: rearranged(c, [*DROPPED, 7]), Cause.KV_ORDER, "kv_key", 7),
     ],
 )
 def test_the_cause_is_named(
@@ -200,6 +202,21 @@ def test_a_whole_prompt_hit_that_runs_its_last_token_again(plain: Engine) -> Non
     report = compare_files(str(plain.cold), str(path)).report
     assert report.verdict is Verdict.DIVERGED
     assert (report.origins[0].cause, report.origins[0].position) == (Cause.KV_LENGTH, LENGTH)
+
+
+def test_a_whole_prompt_hit_that_goes_on_is_no_length_fault(plain: Engine, tmp_path: Path) -> None:
+    """The look-alike: all tokens were in the cache, and the next one, sampled, runs on it."""
+    token = plain.model(plain.tokens).logits[:, -1:].argmax(-1)
+    paths = [tmp_path / "cold.h5", tmp_path / "warm.h5"]
+    with record(plain.model, paths[0]) as recorder, recorder.request("r1", plain.tokens):
+        forward(plain.model, token, forward(plain.model, plain.tokens, None))
+    with record(plain.model, paths[1], arm="warm") as recorder:
+        with recorder.request("fill", plain.tokens):
+            cache = forward(plain.model, plain.tokens, None)
+        with recorder.request("r1", plain.tokens):
+            forward(plain.model, token, copy.deepcopy(cache))
+    report = compare_files(str(paths[0]), str(paths[1])).report
+    assert Cause.KV_LENGTH not in {origin.cause for origin in report.origins}
 
 
 def test_a_hit_short_of_the_last_token_is_no_length_fault(plain: Engine) -> None:

@@ -1,0 +1,99 @@
+"""Positions that held other tokens before, unknown writers, and unknown sizes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from layerdiff.comparison import compare_dumps
+from layerdiff.digest import CHAIN_START, chain_tokens
+from layerdiff.format import schema
+from layerdiff.format.reader import Dump
+from layerdiff.model import Report
+from layerdiff.testing import DumpBuilder
+from layerdiff.vocabulary import Moment, Phase, Reach, SizeClass, TensorKind, Verdict
+
+SITE = "model.layers.0:in"
+
+
+def report(baseline: Path, candidate: Path) -> Report:
+    """Compares two dumps."""
+    return compare_dumps(Dump.open(baseline), Dump.open(candidate)).report
+
+
+def decoded(path: Path, final: float, *, rejected: bool) -> Path:
+    """Three given tokens and one generated, which a draft had guessed wrongly before."""
+    with DumpBuilder(path, arm="run") as builder:
+        guess = 9 if rejected else 4
+        request = builder.request("r1", [1, 2, 3, guess], given=3)
+        builder.site(SITE, layer_index=0)
+        builder.observe(SITE, np.ones((3, 4), np.float32), [(request, 0, 3)])
+        builder.commit([(request, 0, 3)])
+        last = [(request, 3, 4)]
+        if rejected:
+            builder.observe(SITE, np.full((1, 4), 9, np.float32), last)
+            builder.commit(last, phase=Phase.VERIFY)
+            token = np.zeros(1, schema.TOKEN)
+            token["request"], token["position"], token["token"] = request, 3, -1
+            token["chain"] = chain_tokens(CHAIN_START, [1, 2, 3, 4])[3:]
+            builder.writer.append("tokens", token)
+        builder.observe(SITE, np.full((1, 4), final, np.float32), last)
+        builder.commit(last, phase=Phase.DECODE)
+    return path
+
+
+def test_a_rejected_draft_is_a_cell_of_another_prefix(tmp_path: Path) -> None:
+    """Only the version under the final token is compared, and it still is."""
+    plain = decoded(tmp_path / "a.h5", 4.0, rejected=False)
+    drafted = decoded(tmp_path / "b.h5", 4.0, rejected=True)
+    assert report(plain, drafted).verdict is Verdict.IDENTICAL
+    assert report(drafted, plain).verdict is Verdict.IDENTICAL
+    assert report(drafted, drafted).verdict is Verdict.IDENTICAL
+    wrong = decoded(tmp_path / "c.h5", 5.0, rejected=True)
+    assert report(plain, wrong).origins[0].position == 3
+
+
+@pytest.mark.parametrize("unrecorded", [0, 1])
+def test_a_writer_that_neither_arm_recorded_is_a_gap(tmp_path: Path, unrecorded: int) -> None:
+    """Whichever arm began with a cache that nobody saw being filled."""
+    values = np.random.default_rng(1).standard_normal((12, 2, 4)).astype(np.float32)
+    paths = []
+    for arm in (0, 1):
+        paths.append(tmp_path / f"{arm}.h5")
+        hit = 6 if arm == unrecorded else 0
+        with DumpBuilder(paths[-1], arm="run") as builder:
+            builder.site("attn:key", kind=TensorKind.KV_KEY, layer_index=0)
+            request = builder.request("r1", range(12), hit=hit)
+            if hit:
+                span = [(request, 0, hit)]
+                builder.observe("attn:key", values[:hit], span, moment=Moment.IN)
+            builder.observe("attn:key", values[hit:], [(request, hit, 12)])
+            builder.commit([(request, hit, 12)])
+    found = report(*paths)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert any("unobserved" in gap for gap in found.coverage.gaps)
+
+
+def test_a_difference_of_unknown_size_does_not_make_the_next_one_a_jump(tmp_path: Path) -> None:
+    """int8 keys without sketches differ first; the attention output behind them follows."""
+    paths = []
+    for change in (0, 1):
+        paths.append(tmp_path / f"{change}.h5")
+        with DumpBuilder(paths[-1], arm="run", sketches=False) as builder:
+            request = builder.request("r1", [1, 2, 3, 4])
+            span = [(request, 0, 4)]
+            builder.site(SITE, layer_index=0)
+            builder.site("attn:key", kind=TensorKind.KV_KEY, layer_index=0, inputs=[SITE])
+            inputs = [SITE, "attn:key"]
+            builder.site("attn:out", reach=Reach.PREFIX, layer_index=0, inputs=inputs)
+            builder.observe(SITE, np.ones((4, 8), np.float32), span)
+            keys = np.ones((4, 8), np.int8)
+            keys[1, 0] += change
+            builder.observe("attn:key", keys, span)
+            out = np.ones((4, 8), np.float32)
+            out[1:] += change
+            builder.observe("attn:out", out, span)
+            builder.commit(span)
+    first = report(*paths).origins[0]
+    assert (first.site, first.position) == ("attn:key", 1)
+    assert first.severity.size is SizeClass.UNKNOWN
