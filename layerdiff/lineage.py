@@ -174,7 +174,7 @@ def find_source(dump: Dump, index: SegmentIndex, request: int) -> int | None:
 
 
 def _shares_bits(dump: Dump, index: SegmentIndex, writer: int, reader: int) -> bool:
-    """Whether most cached columns that *reader* found begin or end as *writer* left them."""
+    """Whether most cached columns that *reader* found begin as *writer* left them."""
     equal = total = 0
     for site in dump.sites:
         if site.kind.is_state:

@@ -152,7 +152,6 @@ class Passes:
                 self._tell_unseen(active)
             group.started = not failed
         group.passes += 1
-        group.last_pass = ledger.pass_index
         ledger.commit(
             phase=active.phase,
             flags=schema.PASS_FAILED if failed else 0,

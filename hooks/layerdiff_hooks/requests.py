@@ -95,7 +95,6 @@ class Group:
     sites: dict[tuple[int, str], str] = field(default_factory=dict)
     """(cache layer, port) to the name of the site where it was seen."""
     passes: int = 0
-    last_pass: int = -1
     started: bool = False
     """Whether its first pass has ended, so that what a pass finds unchanged is carried."""
     lost: bool = False

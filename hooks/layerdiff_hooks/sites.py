@@ -21,11 +21,6 @@ class Part:
     has_kv: bool = False
     has_state: bool = False
 
-    @property
-    def attends(self) -> bool:
-        """Whether it reads earlier positions through keys and values, or in a way unknown."""
-        return self.is_mixer and not self.has_state
-
 
 @dataclass(frozen=True, slots=True)
 class Layer:
