@@ -1,6 +1,6 @@
 """From judged pairs to the report: origins ranked, described and given their cause."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +24,18 @@ MAX_ORIGINS = 64
 """Origins described in full; the rest is counted in a warning."""
 
 
-def build_report(
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A report, and the facts behind each of its origins."""
+
+    report: Report
+    facts: tuple[OriginFacts | None, ...]
+    """Of each origin in order of rank; None for tokens and weights, which are no cells."""
+
+
+def build_answer(
     baseline: "Arm", candidate: "Arm", pairing: Pairing, pairs: "tuple[PairTrace, ...]"
-) -> Report:
+) -> Answer:
     """The whole answer of a comparison.
 
     Raises:
@@ -56,7 +65,7 @@ def build_report(
     coverage = _coverage(baseline, candidate, pairing, pairs)
     warnings += [*pairing.ties, *_odd_arms(baseline, candidate, coverage)]
     warnings += broken_baselines(pairs, baseline)
-    return Report(
+    report = Report(
         verdict=_verdict(origins, coverage, bool(causes)),
         baseline=_side(baseline, [pair.baseline.name for pair in pairing.pairs]),
         candidate=_side(candidate, [pair.candidate.name for pair in pairing.pairs]),
@@ -67,6 +76,7 @@ def build_report(
         rounding_before=_rounding_before(ranked),
         sketched=baseline.dump.has_sketches and candidate.dump.has_sketches,
     )
+    return Answer(report, (*[None] * len(first), *facts, *[None] * len(last)))
 
 
 def _check_roots(facts: OriginFacts) -> None:

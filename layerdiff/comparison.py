@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from layerdiff.answer import build_report
+from layerdiff.answer import build_answer
 from layerdiff.digest_store import DigestStore
 from layerdiff.errors import PairingError, UsageError
 from layerdiff.fingerprint import same_architecture, same_key
+from layerdiff.facts import OriginFacts
 from layerdiff.format.reader import Dump
 from layerdiff.lineage import Line, trace_line
 from layerdiff.model import Report
@@ -45,6 +46,8 @@ class Comparison:
     pairing: Pairing
     pairs: tuple[PairTrace, ...]
     report: Report
+    facts: tuple[OriginFacts | None, ...]
+    """Of each origin of the report; None for tokens and weights, which are no cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,10 @@ class Prepared:
     def compare(self) -> Comparison:
         """Does the work."""
         traces = trace_pairs(self.baseline, self.candidate, self.pairing)
-        report = build_report(self.baseline, self.candidate, self.pairing, traces)
-        return Comparison(self.baseline, self.candidate, self.pairing, traces, report)
+        found = build_answer(self.baseline, self.candidate, self.pairing, traces)
+        return Comparison(
+            self.baseline, self.candidate, self.pairing, traces, found.report, found.facts
+        )
 
 
 def prepare(

@@ -109,6 +109,8 @@ class Origin:
     severity: Severity
     reach: ReachOut
     next_step: str
+    proved: tuple[str, ...] = ()
+    """Claims that a control decided: location, mechanism, completeness."""
     digests: tuple[str | None, str | None] = (None, None)
     """Of the first cell: baseline and candidate, 16 hexadecimal digits."""
 
@@ -152,6 +154,39 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
+class Masked:
+    """A cause whose own effect cannot be seen, since what comes in differs already."""
+
+    cause: Cause
+    fact: str
+    """What was recorded of it."""
+    role: str
+    layer_index: int | None
+    site: str
+    position: int
+    masked_by: int
+    """Rank of the origin that hides it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What the engine gave out, compared; equal text is no evidence of equal bits."""
+
+    tokens_compared: int
+    """Generated tokens at the same positions of both arms."""
+    tokens_differ: int
+    first_flip: int | None
+    """Position of the first generated token that differs."""
+    accepted_differ: int | None
+    """Verify passes that accepted another number of drafts; None if none was recorded."""
+    logits_compared: int
+    logits_differ: int
+    topk: str | None
+    """At the first row that differs: ``reorder`` of ties, ``shift`` of values, or None."""
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The whole answer."""
 
@@ -166,3 +201,5 @@ class Report:
     """Origins of bits, rounding-sized, that come before the first jump."""
     sketched: bool = True
     controls: tuple[Control, ...] = ()
+    masked: tuple[Masked, ...] = ()
+    outputs: Outputs | None = None

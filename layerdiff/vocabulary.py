@@ -126,6 +126,8 @@ class EventKind(_Word):
     WARNING = 15
     FAULT = 16
     """layerdiff itself failed here: the dump is incomplete."""
+    CAST = 17
+    """Rows were cast or quantised on their way into a cache."""
 
 
 class OriginKind(StrEnum):
@@ -186,16 +188,44 @@ class Mark(_Word):
 
 
 class Cause(StrEnum):
-    """Why an origin is there, in order of precedence: the first that fits is the answer."""
+    """Why an origin is there, in order of precedence: the first that fits is the answer.
+
+    What the run was given comes first, then what recorded facts show of states, rows and kernels,
+    then what only a control can tell.
+    """
 
     REQUEST_MISMATCH = "request-mismatch"
     WEIGHTS_MISMATCH = "weights-mismatch"
     COLD_NOT_COLD = "cold-not-cold"
     NO_REUSE = "no-reuse"
+    NONDETERMINISM = "nondeterminism"
+    KEY_COLLISION = "key-collision"
+    DRAFTER_STATE = "drafter-state"
     STATE_ZERO = "state-zero"
+    ROLLBACK_MISSING = "rollback-missing"
     STATE_WRONG_POSITION = "state-wrong-position"
+    STATE_NOT_WRITTEN = "state-not-written"
+    LAYOUT = "layout"
+    DTYPE_REQUANT = "dtype-requant"
     KV_ORDER = "kv-order"
     KV_LENGTH = "kv-length"
+    KV_MIXED_ORIGIN = "kv-mixed-origin"
+    KV_OVERWRITTEN = "kv-overwritten"
     STATE_FOREIGN = "state-foreign"
     STATE_CORRUPTED = "state-corrupted"
+    ROPE_REGIME = "rope-regime"
+    ROPE_OFFSET = "rope-offset"
+    MASK_SEAM = "mask-seam"
+    KV_READ_PATH = "kv-read-path"
+    STALE_READ = "stale-read"
+    PAD_CONTAMINATION = "pad-contamination"
+    PARTIAL_MERGE = "partial-merge"
+    OUTPUT_BUFFER = "output-buffer"
+    DISCRETE_TIE = "discrete-tie"
+    STATE_IGNORED = "state-ignored"
+    COMPILE_MODE = "compile-mode"
+    KERNEL_MISMATCH = "kernel-mismatch"
+    BATCH_COMPOSITION = "batch-composition"
+    SHAPE_DISPATCH = "shape-dispatch"
+    BOTH_WRONG = "both-wrong"
     UNKNOWN = "unknown"

@@ -109,6 +109,10 @@ class Ledger:
         self._sites[site.name] = identifier = len(self._sites)
         return identifier
 
+    def site_index(self, name: str) -> int:
+        """The id of a site that was observed; `schema.NONE` before it was."""
+        return self._sites.get(name, schema.NONE)
+
     def kernel(self, name: str, facts: Mapping[str, object], source: str = "") -> int:
         """The id of a function and its launch facts."""
         key = (name, json.dumps(facts, sort_keys=True, default=str), source)
@@ -221,16 +225,18 @@ class Ledger:
         span: tuple[int, int] = (schema.NONE, schema.NONE),
         value: int = schema.NONE,
         text: str = "",
+        place: tuple[int, int] = (schema.NONE, schema.NONE),
     ) -> None:
         """Something that happened.
 
         Args:
             source: (request, pass) that wrote what is read.
             span: Positions, half-open.
+            place: Block or slot, and its generation.
         """
         words = self.writer.text(text) if text else schema.NO_TEXT
         head = (self.pass_index, kind, request, site, *source, *span, value, words)
-        self._events.append(head)
+        self._events.append((*head, *place))
 
     def append(self, table: str, rows: list[tuple[int, ...]]) -> None:
         """Plain records of a table that needs no interning, such as `rope` and `pads`."""

@@ -7,6 +7,7 @@ with recorder.request("r1", token_ids, hit=64) as request:
 recorder.close()
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,16 +99,43 @@ class Recorder:
             hit: Positions that it takes from a cache; 0 for none, None if that is not known.
             source: The request that filled that cache.
         """
-        giver = None if source is None else self._find(source)
-        begun = self._begin(request_id, token_ids, hit, giver)
+        begun = self.begin(request_id, token_ids, hit=hit, source=source)
         yield begun
-        if self._requests.get(request_id) is begun:
-            del self._requests[request_id]
+        self.end(begun)
 
-    def generated(self, request: Request | str, token_ids: Sequence[int]) -> None:
-        """Tokens that the model added to a request, in order."""
+    def begin(
+        self,
+        request_id: str,
+        token_ids: Sequence[int] = (),
+        *,
+        hit: int | None = None,
+        source: Request | str | None = None,
+    ) -> Request:
+        """Like `request`, for an engine that works on several at once; `end` it when done."""
+        giver = None if source is None else self._find(source)
+        return self._begin(request_id, token_ids, hit, giver)
+
+    def end(self, request: Request) -> None:
+        """Nothing more comes of a request: its name may be used again."""
+        if self._requests.get(request.name) is request:
+            del self._requests[request.name]
+
+    def generated(
+        self, request: Request | str, token_ids: Sequence[int], *, start: int | None = None
+    ) -> None:
+        """Tokens that the model added to a request, in order.
+
+        Args:
+            start: Position of the first; behind the last known token by default. Tokens that were
+                drafted at these positions and are other ones are replaced.
+        """
         found = self._find(request)
-        found.forward(self._ledger, len(found.chain or ()), [int(token) for token in token_ids])
+        at = len(found.chain or ()) if start is None else start
+        found.forward(self._ledger, at, [int(token) for token in token_ids])
+
+    def drafted(self, request: Request | str, token_ids: Sequence[int], *, start: int) -> None:
+        """Tokens that go through the model at positions from *start* on and may be rejected."""
+        self.generated(request, token_ids, start=start)
 
     @contextmanager
     def forward_pass(
@@ -172,7 +200,9 @@ class Recorder:
         seen = Seen(number, moment, kind, self._ledger.rowset(spans), kernel)
         block = digest_rows(tensor[:, None], key=self._ledger.key, sketch=self._ledger.sketch)
         if kind.is_kv and tensor.ndim == 3 and (count > 1 or moment is not Moment.COMPUTED):
-            elements = digest_elements(tensor, key=self._ledger.key)
+            block = block._replace(elements=digest_elements(tensor, key=self._ledger.key))
+        elif kind is TensorKind.TOPK and tensor.ndim == 2:
+            elements = digest_elements(tensor[:, None], key=self._ledger.key)
             block = block._replace(elements=elements)
         self._ledger.observe(seen, block)
 
@@ -219,16 +249,45 @@ class Recorder:
         stop: int = schema.NONE,
         value: int = schema.NONE,
         text: str = "",
+        place: int = schema.NONE,
+        generation: int = schema.NONE,
+        site: str = "",
+        facts: Mapping[str, object] | None = None,
     ) -> None:
-        """Something that happened to a cache or a request, told with the running or next pass."""
+        """Something that happened to a cache or a request, told with the running or next pass.
+
+        Args:
+            place: The block or slot.
+            generation: How often the place has been handed out.
+            site: Name of a site that was observed.
+            facts: Anything JSON can hold, in place of *text*.
+        """
+        words = text if facts is None else json.dumps(facts, sort_keys=True, default=str)
         self._ledger.event(
             kind,
+            site=self._ledger.site_index(site) if site else schema.NONE,
+            place=(place, generation),
             request=schema.NONE if request is None else self._find(request).index,
             source=(schema.NONE if source is None else self._find(source).index, source_pass),
             span=(start, stop),
             value=value,
-            text=text,
+            text=words,
         )
+
+    def rope(
+        self, request: Request | str, start: int, stop: int, first: int, step: int = 1
+    ) -> None:
+        """What position the rotary embedding was given: *first* at *start*, then *step* more each.
+
+        Rows of which nothing is told are taken to have had their own position.
+        """
+        row = (self._ledger.pass_index, self._find(request).index, start, stop, first, step)
+        self._ledger.append("rope", [row])
+
+    def pads(self, request: Request | str, *, before: int = 0, after: int = 0) -> None:
+        """How many pad rows went through the running pass before and after a request's own."""
+        row = (self._ledger.pass_index, self._find(request).index, before, after)
+        self._ledger.append("pads", [row])
 
     def kernel(self, name: str, *, source: str = "", **facts: object) -> int:
         """A function and its launch facts, for *kernel* of what it computes."""

@@ -77,8 +77,12 @@ def _locate(path: Path, file: IO[bytes]) -> tuple[Array, Mapping[str, StoredTabl
         superblock = read_superblock(file)
         try:
             with h5py.File(ClosedView(file, superblock), "r") as structure:
-                _check_version(path, read_version(structure))
-                return _tables(structure, file, is_open_for_writing(superblock))
+                version = read_version(structure)
+                _check_version(path, version)
+                dtypes = (
+                    schema.TABLES if version > 1 else {**schema.TABLES, "events": schema.EVENT_1}
+                )
+                return _tables(structure, file, dtypes, is_open_for_writing(superblock))
         except HDF5_ERRORS as error:
             if wait is None or not is_open_for_writing(superblock):
                 raise _named(error) from None
@@ -87,13 +91,13 @@ def _locate(path: Path, file: IO[bytes]) -> tuple[Array, Mapping[str, StoredTabl
 
 
 def _tables(
-    structure: h5py.File, file: IO[bytes], writing: bool
+    structure: h5py.File, file: IO[bytes], dtypes: Mapping[str, np.dtype[Any]], writing: bool
 ) -> tuple[Array, dict[str, StoredTable]]:
     # `passes` first: what it names was flushed before it, so the tables are seen at least so far.
     claim = TableClaim(structure, schema.PASSES, schema.PASS)
     committed = claim.locate_committed(file, may_fail_at_end=writing)
     passes = committed.read(file, 0, committed.rows)
-    claims = {name: TableClaim(structure, name, dtype) for name, dtype in schema.TABLES.items()}
+    claims = {name: TableClaim(structure, name, dtype) for name, dtype in dtypes.items()}
     check_passes(passes, {name: table.length for name, table in claims.items()})
     if len(passes):
         ends = {name: int(passes[f"{name}_end"][-1]) for name in claims}
@@ -111,6 +115,7 @@ def _tables(
 def _load(file: IO[bytes], passes: Array, stored: Mapping[str, StoredTable]) -> Contents:
     texts = Texts(*(stored[name].read(file, 0, stored[name].rows) for name in _TEXT))
     tables = {n: t.read(file, 0, t.rows) for n, t in stored.items() if n not in _TEXT + _LAZY}
+    tables["events"] = _widened(tables["events"])
     bounds = rowset_bounds(tables["spans"])
     sizes = _rowset_sizes(tables["spans"], bounds)
     check_tables(passes, tables, texts, sizes)
@@ -130,8 +135,18 @@ def _load(file: IO[bytes], passes: Array, stored: Mapping[str, StoredTable]) -> 
 def _check_version(path: Path, version: int) -> None:
     if version > schema.FORMAT_VERSION:
         raise UnsupportedFormat(path, found=version, supported=schema.FORMAT_VERSION)
-    if version != schema.FORMAT_VERSION:
+    if version < schema.OLDEST_VERSION:
         raise Broken(f"there is no dump format {version}")
+
+
+def _widened(events: Array) -> Array:
+    """Events of format 1 with the columns that came later."""
+    if events.dtype == schema.EVENT:
+        return events
+    wide = np.full(len(events), schema.NONE, schema.EVENT)
+    for name in schema.EVENT_1.names or ():
+        wide[name] = events[name]
+    return wide
 
 
 def _rowset_sizes(spans: Array, bounds: Array) -> Array:

@@ -81,6 +81,8 @@ def events(records: Array, texts: Texts) -> tuple[Event, ...]:
             stop=_known(stop),
             value=_known(value),
             text=texts(text),
+            place=_known(place),
+            generation=_known(generation),
         )
         for index, (
             pass_index,
@@ -93,6 +95,8 @@ def events(records: Array, texts: Texts) -> tuple[Event, ...]:
             stop,
             value,
             text,
+            place,
+            generation,
         ) in enumerate(records.tolist())
     )
 

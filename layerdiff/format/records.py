@@ -1,5 +1,6 @@
 """What a reader hands out where a row of a table holds text: plain frozen records."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -70,3 +71,18 @@ class Event:
     """Position after the last."""
     value: int | None
     text: str
+    place: int | None = None
+    """Block or slot."""
+    generation: int | None = None
+    """How often the place has been handed out."""
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What the text holds when it is a JSON object; empty otherwise."""
+        if not self.text.startswith("{"):
+            return {}
+        try:
+            found = json.loads(self.text)
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""The tables of dump format 1: names, columns and limits, and nothing that reads or writes.
+"""The tables of dump format 2: names, columns and limits, and nothing that reads or writes.
 
 docs/format.md says what each column means. Everything is little-endian and unpadded.
 """
@@ -8,7 +8,9 @@ from typing import Final
 import numpy as np
 
 FORMAT_NAME: Final = "layerdiff.dump"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+OLDEST_VERSION: Final = 1
+"""Format 1 has no places and generations in its events; readers fill them in as unknown."""
 DIGEST_ALGORITHM: Final = "xxh3-64/row/1"
 
 SKETCH_WIDTH: Final = 5
@@ -105,8 +107,11 @@ EVENT = np.dtype(
         ("stop", "<i8"),
         ("value", "<i8"),
         ("text", "<u4"),
+        ("place", "<i8"),
+        ("generation", "<i8"),
     ]
 )
+EVENT_1 = np.dtype([(name, EVENT[name]) for name in (EVENT.names or ())[:-2]])
 
 TABLES: Final[dict[str, np.dtype]] = {
     "text_bytes": np.dtype("u1"),

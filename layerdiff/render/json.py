@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 from layerdiff.model import KernelSide, Origin, Report, Side
@@ -61,6 +62,8 @@ def report_document(report: Report) -> dict[str, Any]:
             {"cause": cause.cause.value, "because": cause.because} for cause in report.arm_causes
         ],
         "origins": [_origin(origin) for origin in report.origins],
+        "masked": [asdict(masked) for masked in report.masked],
+        "outputs": None if report.outputs is None else asdict(report.outputs),
         "controls": [
             {
                 "name": control.name,
@@ -97,7 +100,7 @@ def _origin(origin: Origin) -> dict[str, Any]:
         "cause": origin.cause.value,
         "also": [cause.value for cause in origin.also],
         "confidence": origin.confidence.value,
-        "proved": [],
+        "proved": list(origin.proved),
         "kernel": {
             "baseline": _kernel(origin.kernel.baseline),
             "candidate": _kernel(origin.kernel.candidate),

@@ -195,12 +195,18 @@ class DumpBuilder:
         span: tuple[int, int] | None = None,
         value: int | None = None,
         text: str = "",
+        place: tuple[int, int] | None = None,
     ) -> None:
-        """Something that happened; *source* is (request, pass), *span* is positions."""
+        """Something that happened; *source* is (request, pass), *span* is positions.
+
+        Args:
+            place: Block or slot, and its generation.
+        """
         where = (_number(request), self._sites[site][0] if site else schema.NONE)
         ends = (*(source or (schema.NONE,) * 2), *(span or (schema.NONE,) * 2))
         words = self.writer.text(text) if text else schema.NO_TEXT
-        row = (self.writer.pass_index, kind, *where, *ends, _number(value), words)
+        at = place or (schema.NONE,) * 2
+        row = (self.writer.pass_index, kind, *where, *ends, _number(value), words, *at)
         self.writer.append("events", np.array([row], schema.EVENT))
 
     def commit(

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from layerdiff.format.reader import Dump, open_dumps
 from layerdiff.format.writer import DumpWriter
 from layerdiff.testing import DumpBuilder, ToyRequest, toy_dump
 from layerdiff.vocabulary import EventKind, Moment, Phase, Reach, Role, TensorKind
+from tests.layerdiff.hostile import rewrite
 
 TOKENS = (5, 3, 8, 1, 2)
 
@@ -278,3 +280,26 @@ class TestFolders:
             DumpBuilder(tmp_path / name, header={"rank": rank}).close()
         with pytest.raises(DumpError, match="the folder holds"):
             open_dumps(tmp_path)
+
+
+class TestFormat1:
+    """Events had neither place nor generation then."""
+
+    def test_its_events_read_as_before(self, path: Path, tmp_path: Path) -> None:
+        """What was written stays, what did not exist is unknown."""
+
+        def narrow(tables: dict[str, Any]) -> None:
+            names = list(schema.EVENT_1.names or ())
+            tables["events"] = np.array(
+                [tuple(row[name] for name in names) for row in tables["events"]], schema.EVENT_1
+            )
+
+        with DumpBuilder(path) as builder:
+            request = builder.request("r", TOKENS)
+            builder.event(EventKind.TRUNCATE, request=request, value=3, place=(7, 2))
+            builder.commit([(request, 0, 5)])
+        with Dump.open(path) as dump:
+            assert (dump.events[0].place, dump.events[0].generation) == (7, 2)
+        with Dump.open(rewrite(path, tmp_path / "old.h5", narrow, version=1)) as dump:
+            event = dump.events[0]
+        assert (event.value, event.place, event.generation) == (3, None, None)
