@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from layerdiff.comparison import Comparison, compare_dumps
+from layerdiff.controls import ControlRun, settle
 from layerdiff.errors import (
     EXIT_DIVERGED,
     EXIT_IDENTICAL,
@@ -47,7 +48,8 @@ examples
   layerdiff diff cold.h5 warm.h5
   layerdiff diff cold.h5 warm.h5 --format json -o report.json
   layerdiff diff run.h5::first run.h5::second      two requests of one dump
-  layerdiff diff cold.h5 warm.h5 --pair r1=r7      whatever their prompts"""
+  layerdiff diff cold.h5 warm.h5 --pair r1=r7      whatever their prompts
+  layerdiff diff cold.h5 warm.h5 --reference slow.h5"""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Adds the command's arguments."""
@@ -60,6 +62,11 @@ examples
             default=[],
             help="compare request A of the baseline with B of the candidate; may be repeated",
         )
+        parser.add_argument(
+            "--reference",
+            metavar="REF.h5",
+            help="a run that is trusted more than both: tells when both arms are wrong",
+        )
         parser.add_argument("--format", choices=sorted(RENDERERS), default="text")
         parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it there")
 
@@ -67,11 +74,15 @@ examples
         """Prints the report and returns 0, 1 or 3."""
         try:
             comparison = compare_files(arguments.baseline, arguments.candidate, arguments.pair)
+            report = comparison.report
+            if arguments.reference:
+                reference = compare_files(arguments.reference, arguments.baseline)
+                report = settle(comparison, [ControlRun("reference", reference)])
         except LayerdiffError as error:
             if arguments.format == "json":
                 write(render_error(str(error)), arguments.output)
             raise
-        return emit(comparison.report, arguments.format, arguments.output)
+        return emit(report, arguments.format, arguments.output)
 
 
 def emit(report: Report, format_name: str, output: Path | None) -> int:

@@ -3,13 +3,14 @@
 import math
 import textwrap
 
-from layerdiff.model import KernelSide, Origin, Report, Where
+from layerdiff.model import KernelSide, Masked, Origin, Report, Where
 from layerdiff.sketch import FLOOR
 from layerdiff.vocabulary import Cause, Level, OriginKind, SizeClass, Verdict
 
 _WIDTH = 110
 _LABEL = 13
 _SHOWN_ORIGINS = 8
+_FACT = 40
 
 
 def render_text(report: Report) -> str:
@@ -19,6 +20,8 @@ def render_text(report: Report) -> str:
         lines += _origin_lines(answer_origin(report), report)
     else:
         lines += _quiet_lines(report)
+    for masked in report.masked:
+        lines += _labelled("masked", _masked_words(masked))
     for control in report.controls:
         arms = f"{control.candidate} against {control.baseline}"
         lines += _labelled("control", f"{arms}: {control.verdict.value}; {control.says}")
@@ -26,6 +29,15 @@ def render_text(report: Report) -> str:
     for warning in report.warnings:
         lines += _labelled("warning", warning)
     return "\n".join(lines) + "\n"
+
+
+def _masked_words(masked: Masked) -> str:
+    role = "drafter " if masked.role == "drafter" else ""
+    layer = masked.site if masked.layer_index is None else f"layer {masked.layer_index}"
+    return (
+        f"{masked.cause.value} at {role}{layer}, token {masked.position}: {masked.fact}; what it "
+        f"does by itself is hidden behind origin {masked.masked_by}"
+    )
 
 
 def answer_origin(report: Report) -> Origin:
@@ -109,6 +121,8 @@ def _origin_lines(origin: Origin, report: Report) -> list[str]:
         lines += _labelled(
             "digest", f"baseline {_short(baseline)}   candidate {_short(candidate)}"
         )
+    if origin.proved:
+        lines += _labelled("proved", _proved_words(origin))
     for ruled in origin.ruled_out:
         lines += _labelled("ruled out", f"{ruled.cause.value}: {ruled.because}")
     lines += _labelled("reach", _reach_words(origin))
@@ -156,8 +170,22 @@ def _kernel_lines(origin: Origin) -> list[str]:
 
 
 def _kernel_words(side: KernelSide) -> str:
-    facts = ", ".join(f"{name}={value}" for name, value in side.facts.items())
+    facts = ", ".join(
+        f"{name}={textwrap.shorten(str(value), _FACT, placeholder=' ...')}"
+        for name, value in side.facts.items()
+    )
     return f"{side.name}({facts})" if facts else side.name
+
+
+_CLAIMS = {
+    "location": "location (both arms repeat here)",
+    "mechanism": "mechanism (a control decided it)",
+    "completeness": "completeness (nothing else is needed to make the arms agree)",
+}
+
+
+def _proved_words(origin: Origin) -> str:
+    return ", ".join(_CLAIMS.get(claim, claim) for claim in origin.proved)
 
 
 def _short(digests: str | None) -> str:
@@ -194,7 +222,8 @@ def _other_lines(report: Report) -> list[str]:
     for origin in others[:_SHOWN_ORIGINS]:
         level = "jump" if origin.level is Level.JUMP else "bits"
         words = f"{place(origin)} · token {origin.position} · {origin.site}"
-        cause = "" if origin.cause is Cause.UNKNOWN else f", {origin.cause.value}"
+        settled = f", {origin.cause.value}, {origin.confidence.value}"
+        cause = "" if origin.cause is Cause.UNKNOWN else settled
         lines += _labelled("also", f"{words}, {_size_words(origin) or level}{cause}")
     if len(others) > _SHOWN_ORIGINS:
         lines += _labelled("also", f"{len(others) - _SHOWN_ORIGINS} more origins (--format json)")

@@ -1,0 +1,191 @@
+"""The report, with what the controls decided."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from layerdiff.comparison import Comparison
+from layerdiff.controls import rulings
+from layerdiff.controls.deciding import (
+    DECIDED_BY,
+    Decision,
+    begins_behind_a_hit,
+    decide,
+    has_mates,
+    poison_name,
+)
+from layerdiff.controls.plan import ControlRun, describe
+from layerdiff.describe import origin_kind
+from layerdiff.facts import OriginFacts
+from layerdiff.masked import find_masked
+from layerdiff.model import Origin, Report
+from layerdiff.vocabulary import (
+    Cause,
+    Confidence,
+    Level,
+    Moment,
+    OriginKind,
+    Role,
+    Verdict,
+)
+
+_ASKED = 8
+"""Origins that are given controls of their own."""
+
+
+def settle(main: Comparison, controls: Sequence[ControlRun]) -> Report:
+    """The main report with causes decided, confidence raised and controls listed."""
+    report = main.report
+    origins = tuple(
+        origin if facts is None else _settled(origin, facts, controls)
+        for origin, facts in zip(report.origins, main.facts, strict=True)
+    )
+    report = replace(
+        report,
+        origins=origins,
+        controls=tuple(describe(control) for control in controls),
+        masked=find_masked(main, origins),
+        warnings=(*report.warnings, *_warnings(main, controls)),
+    )
+    return _against_reference(report, controls)
+
+
+def _settled(origin: Origin, facts: OriginFacts, controls: Sequence[ControlRun]) -> Origin:
+    decision = decide(origin, facts, controls)
+    also = origin.also
+    if decision.cause is not origin.cause and origin.cause is not Cause.UNKNOWN:
+        also = (origin.cause, *also)
+    proved = []
+    if _located(facts, controls) or decision.cause is Cause.NONDETERMINISM:
+        proved.append("location")
+    if decision.mechanism:
+        proved.append("mechanism")
+    return replace(
+        origin,
+        cause=decision.cause,
+        also=also,
+        proved=tuple(proved),
+        confidence=_confidence(origin, decision, proved),
+        evidence=(*origin.evidence, *decision.evidence),
+        ruled_out=(*origin.ruled_out, *decision.ruled_out),
+        next_step=_next_step(origin, decision),
+    )
+
+
+def _located(facts: OriginFacts, controls: Sequence[ControlRun]) -> bool:
+    """Whether both arms were repeated and the cell never changed."""
+    seen = {"cold-repeat": False, "warm-repeat": False}
+    for control in controls:
+        for name in seen:
+            if control.name.startswith(name):
+                same = rulings.repeats(control, facts)
+                if same is False:
+                    return False
+                seen[name] |= same is True or name == "cold-repeat"
+    return all(seen.values())
+
+
+def _confidence(origin: Origin, decision: Decision, proved: Sequence[str]) -> Confidence:
+    if decision.noisy:
+        return Confidence.SUSPECTED
+    if "location" in proved and "mechanism" in proved:
+        return Confidence.PROVED
+    if decision.open or decision.cause is Cause.UNKNOWN:
+        return Confidence.SUSPECTED
+    return origin.confidence if decision.cause is origin.cause else Confidence.CONSISTENT
+
+
+_STEPS = {
+    Cause.SHAPE_DISPATCH: "reuse added nothing: this kernel gives other bits at the other shape; "
+    "give both arms the same chunks, or fix the kernel's dispatch",
+    Cause.KERNEL_MISMATCH: "make runs that reuse take the baseline's kernel",
+    Cause.STATE_IGNORED: "find out why the restored state does not reach this kernel",
+    Cause.BATCH_COMPOSITION: "make the row's arithmetic independent of the rest of its batch",
+    Cause.NONDETERMINISM: "make this kernel give the same bits for the same inputs, then compare "
+    "cold with warm again",
+}
+
+
+def _next_step(origin: Origin, decision: Decision) -> str:
+    return _STEPS.get(decision.cause, origin.next_step)
+
+
+def _warnings(main: Comparison, controls: Sequence[ControlRun]) -> list[str]:
+    """Noise that no origin of the main comparison shows."""
+    found = []
+    named = any(origin.cause is Cause.NONDETERMINISM for origin in main.report.origins)
+    for control in controls:
+        report = control.comparison.report
+        if "-repeat" in control.name and report.origins and not named:
+            first = report.origins[0]
+            found.append(
+                f"{report.candidate.arm} does not repeat {report.baseline.arm}: {first.site} "
+                f"differs from token {first.position} on"
+            )
+    return found
+
+
+def _against_reference(report: Report, controls: Sequence[ControlRun]) -> Report:
+    """both-wrong: the arms agree with each other, and a jump parts them from the reference."""
+    for control in controls:
+        wrong = control.comparison.report
+        if not control.name.startswith("reference") or report.verdict is Verdict.DIVERGED:
+            continue
+        jumps = [o for o in wrong.origins if o.level is Level.JUMP]
+        if jumps:
+            origins = tuple(
+                replace(
+                    origin,
+                    rank=rank,
+                    cause=Cause.BOTH_WRONG,
+                    also=tuple(c for c in (origin.cause, *origin.also) if c is not Cause.UNKNOWN),
+                    proved=("location",),
+                    confidence=Confidence.PROVED,
+                    next_step="both arms share this fault: compare each with the reference",
+                )
+                for rank, origin in enumerate(jumps, start=1)
+            )
+            return replace(report, verdict=Verdict.DIVERGED, origins=origins)
+    return report
+
+
+def wanted(main: Comparison, ran: Collection[str] = ()) -> tuple[str, ...]:
+    """Further controls that would decide something, by name, most telling first."""
+    asked: list[str] = []
+    for origin, facts in list(zip(main.report.origins, main.facts, strict=True))[:_ASKED]:
+        if facts is not None:
+            asked += _wanted_by(origin, facts)
+    if not main.report.origins:
+        asked += _planted(main)
+    return tuple(name for name in dict.fromkeys(asked) if name not in ran)
+
+
+def _wanted_by(origin: Origin, facts: OriginFacts) -> list[str]:
+    if origin.cause in DECIDED_BY:
+        return [DECIDED_BY[origin.cause]]
+    if origin.cause is not Cause.UNKNOWN:
+        return []
+    found = []
+    if rulings.cached_inputs(facts) and begins_behind_a_hit(facts):
+        found.append(poison_name(facts))
+    if has_mates(facts):
+        found.append("solo")
+    if origin_kind(facts) is OriginKind.STATE:
+        found.append("no-state")
+    return found
+
+
+def _planted(main: Comparison) -> list[str]:
+    """Where two arms agree: a change planted in what was restored must be found."""
+    dump = main.candidate.dump
+    if not any(dump.requests[pair.pair.candidate.request].hit for pair in main.pairs):
+        return []
+    observations = dump.observations
+    read = np.unique(observations["site"][observations["moment"] == Moment.IN])
+    layers = [
+        site.layer_index
+        for site in (dump.sites[int(index)] for index in read)
+        if site.role is Role.TARGET and site.layer_index is not None
+    ]
+    return [f"poison-layer-{min(layers)}"] if layers else []
