@@ -16,7 +16,7 @@ from layerdiff.model import (
     Severity,
     Where,
 )
-from layerdiff.site_graph import is_relay
+from layerdiff.outputs import top1_flips
 from layerdiff.vocabulary import (
     Cause,
     Confidence,
@@ -78,18 +78,9 @@ def origin_kind(facts: OriginFacts) -> OriginKind:
             return OriginKind.STATE
     if not site.inputs and site.role is Role.TARGET and site.layer_index is None:
         return OriginKind.INPUT
-    if is_relay(site) or _is_sum_of_parts(facts):
+    if site.glue:
         return OriginKind.GLUE
     return OriginKind.KERNEL
-
-
-def _is_sum_of_parts(facts: OriginFacts) -> bool:
-    """A layer's output, all of whose parts were observed: only glue lies between."""
-    if facts.site.kind is not TensorKind.HIDDEN:
-        return False
-    module = facts.site.name.removesuffix(":out")
-    names = [facts.lines[1].dump.sites[i].name for i in facts.site.inputs]
-    return len(names) > 1 and f"{module}:in" in names
 
 
 def _request_name(facts: OriginFacts) -> str:
@@ -255,7 +246,8 @@ def _reach(facts: OriginFacts) -> ReachOut:
             if column.site.layer_index is not None:
                 layers.add(column.site.layer_index)
             logits |= column.site.kind is TensorKind.LOGITS
-    return ReachOut(cells, tuple(sorted(layers)), logits, None)
+    flips = top1_flips(trace, find.position)
+    return ReachOut(cells, tuple(sorted(layers)), logits, flips)
 
 
 def _next_step(facts: OriginFacts, cause: Cause) -> str:

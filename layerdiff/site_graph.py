@@ -4,7 +4,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from layerdiff.errors import NotADump
 from layerdiff.format.reader import Dump, Site
-from layerdiff.vocabulary import Reach
+from layerdiff.vocabulary import TensorKind
 
 
 def in_order(dump: Dump) -> tuple[Site, ...]:
@@ -25,6 +25,12 @@ def in_order(dump: Dump) -> tuple[Site, ...]:
     return tuple(dump.sites[i] for i in sorted(depth, key=lambda i: (depth[i], i)))
 
 
-def is_relay(site: Site) -> bool:
-    """Whether a site only hands on what another one made, as a layer's input does."""
-    return site.reach is Reach.ROW and len(site.inputs) == 1 and site.name.endswith(":in")
+def margins(dump: Dump) -> frozenset[int]:
+    """Sites that hold by how much a top-k was decided: differences of nearly equal scores."""
+    return frozenset(
+        index
+        for site in dump.sites
+        if site.kind is TensorKind.TOPK
+        for index in site.inputs
+        if dump.sites[index].kind is TensorKind.SCALE and dump.sites[index].inputs
+    )

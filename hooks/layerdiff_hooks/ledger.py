@@ -33,6 +33,8 @@ class Site:
     inputs: tuple[str, ...] = ()
     """Names of the sites it directly depends on within a pass."""
     role: Role = Role.TARGET
+    glue: bool = False
+    """Whether it only hands on or adds up its inputs."""
 
 
 class Seen(NamedTuple):
@@ -102,7 +104,7 @@ class Ledger:
             site.role,
             site.kind,
             site.reach,
-            0,
+            schema.SITE_GLUE if site.glue else 0,
             text(inputs),
         )
         self.writer.append("sites", np.array([row], schema.SITE))

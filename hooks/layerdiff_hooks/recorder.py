@@ -180,6 +180,7 @@ class Recorder:
         inputs: Sequence[str] = (),
         rows: Sequence[Chunk] | None = None,
         kernel: int = schema.NO_TEXT,
+        glue: bool = False,
     ) -> None:
         """Rows of one tensor.
 
@@ -187,7 +188,9 @@ class Recorder:
             site: Where it was seen.
             tensor: [rows, ...]; keys and values as [rows, heads, head_dim].
             rows: Which positions the rows are; those of the pass by default.
+            inputs: Names of the sites it directly depends on, observed before.
             kernel: What `kernel` gave.
+            glue: Whether it only hands on or adds up its inputs.
 
         Raises:
             CaptureError: The number of rows is another one than that of the positions.
@@ -196,7 +199,10 @@ class Recorder:
         count = sum(stop - start for _, start, stop in spans)
         if tensor.shape[0] != count:
             raise CaptureError(f"{site}: {tensor.shape[0]} rows were given for {count} positions")
-        number = self._site(site, kind, layer_index, layer_kind, role, reach, inputs)
+        described = Site(
+            site, kind, _number(layer_index), layer_kind, reach, tuple(inputs), role, glue
+        )
+        number = self._ledger.site(described)
         seen = Seen(number, moment, kind, self._ledger.rowset(spans), kernel)
         block = digest_rows(tensor[:, None], key=self._ledger.key, sketch=self._ledger.sketch)
         if kind.is_kv and tensor.ndim == 3 and (count > 1 or moment is not Moment.COMPUTED):
@@ -231,7 +237,10 @@ class Recorder:
         """
         spans = ((self._find(request).index, position, position + 1),)
         parts = tensor[None] if parts_axis is None else _first_axis(tensor, parts_axis)
-        number = self._site(site, kind, layer_index, layer_kind, role, Reach.STATE, inputs)
+        described = Site(
+            site, kind, _number(layer_index), layer_kind, Reach.STATE, tuple(inputs), role
+        )
+        number = self._ledger.site(described)
         block = digest_rows(
             parts[None], key=self._ledger.key, sketch=self._ledger.sketch, elements=True
         )
@@ -338,18 +347,9 @@ class Recorder:
             raise CaptureError("outside a forward pass the positions of rows must be given")
         return self._pass
 
-    def _site(
-        self,
-        name: str,
-        kind: TensorKind,
-        layer_index: int | None,
-        layer_kind: str,
-        role: Role,
-        reach: Reach,
-        inputs: Sequence[str],
-    ) -> int:
-        index = schema.NONE if layer_index is None else layer_index
-        return self._ledger.site(Site(name, kind, index, layer_kind, reach, tuple(inputs), role))
+
+def _number(layer_index: int | None) -> int:
+    return schema.NONE if layer_index is None else layer_index
 
 
 def _first_axis(tensor: Tensor, axis: int) -> Tensor:

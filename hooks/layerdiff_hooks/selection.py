@@ -103,7 +103,13 @@ class SiteBook:
                 inputs.update(dict.fromkeys(hidden.inputs))
                 reach = Reach(max(reach, hidden.reach))
         resolved = Site(
-            site.name, site.kind, site.layer_index, site.layer_kind, reach, tuple(inputs)
+            site.name,
+            site.kind,
+            site.layer_index,
+            site.layer_kind,
+            reach,
+            tuple(inputs),
+            glue=site.glue and tuple(inputs) == site.inputs,
         )
         identifier = None
         if self._selection.wants(site.name):

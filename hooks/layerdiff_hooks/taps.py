@@ -132,7 +132,13 @@ class Taps:
             name,
             None,
             visit.input,
-            lambda: Site(name, layer_index=layer.index, layer_kind=layer.kind, inputs=inputs),
+            lambda: Site(
+                name,
+                layer_index=layer.index,
+                layer_kind=layer.kind,
+                inputs=inputs,
+                glue=len(inputs) == 1,
+            ),
         )
 
     def _part_in(self, active: PassState, visit: Visit, owners: list[tuple[Layer, Part]]) -> None:
@@ -197,7 +203,7 @@ class Taps:
     def _norm_in(self, active: PassState, visit: Visit, name: str) -> None:
         """What the last layer left may be changed on its way here, as between layers."""
         if self._past_layers(active):
-            self._follow(active, f"{name}:in", None, visit.input)
+            self._follow(active, f"{name}:in", None, visit.input, glue=True)
 
     def _norm_out(self, active: PassState, visit: Visit, name: str) -> None:
         if self._past_layers(active):
@@ -249,10 +255,12 @@ class Taps:
         name: str,
         module: nn.Module | None,
         tensor: torch.Tensor | None,
+        *,
+        glue: bool = False,
     ) -> None:
         """See what the stream is after its last layer."""
-        inputs = (active.stream,)
-        if self._see(active, name, module, tensor, partial(Site, name, inputs=inputs)):
+        described = partial(Site, name, inputs=(active.stream,), glue=glue)
+        if self._see(active, name, module, tensor, described):
             active.stream = name
 
     def _see_rope(self, active: PassState, position_ids: object) -> None:
@@ -290,7 +298,8 @@ def _part_site(name: str, trace: LayerTrace, part: Part, cached: list[str]) -> S
 def _layer_site(name: str, kind: TensorKind, trace: LayerTrace) -> Site:
     layer = trace.layer
     reach = Reach.ROW if layer.has_mixer else Reach.PREFIX
-    return Site(name, kind, layer.index, layer.kind, reach, trace.before_end)
+    glue = kind is TensorKind.HIDDEN and len(trace.before_end) > 1
+    return Site(name, kind, layer.index, layer.kind, reach, trace.before_end, glue=glue)
 
 
 def _extra_site(name: str, active: PassState) -> Site:

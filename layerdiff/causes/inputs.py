@@ -6,6 +6,7 @@ from layerdiff.causes.ruling import Ruling
 from layerdiff.compare import State
 from layerdiff.facts import OriginFacts
 from layerdiff.fingerprint import weights_mismatch
+from layerdiff.format.records import Site
 from layerdiff.vocabulary import Cause, Moment, Reach, Role, TensorKind
 
 
@@ -41,11 +42,16 @@ def _unseen(facts: OriginFacts, site: int) -> bool:
     )
 
 
+def _is_door(site: Site) -> bool:
+    """Whether a site only hands a layer its input; without an input of its own it is the first."""
+    return site.glue or not site.inputs
+
+
 def _before_layers(facts: OriginFacts) -> bool:
     """Whether no layer comes before the site, or only the door of the first one."""
     order = [site.index for site in facts.trace.order]
     layers = [site for site in facts.trace.order if site.layer_index is not None]
     if facts.site.layer_index is not None:
-        return facts.site.layer_index == layers[0].layer_index and facts.site.name.endswith(":in")
+        return facts.site.layer_index == layers[0].layer_index and _is_door(facts.site)
     first = order.index(layers[0].index) if layers else len(order)
     return order.index(facts.site.index) < first

@@ -79,9 +79,7 @@ def _locate(path: Path, file: IO[bytes]) -> tuple[Array, Mapping[str, StoredTabl
             with h5py.File(ClosedView(file, superblock), "r") as structure:
                 version = read_version(structure)
                 _check_version(path, version)
-                dtypes = (
-                    schema.TABLES if version > 1 else {**schema.TABLES, "events": schema.EVENT_1}
-                )
+                dtypes = schema.TABLES if version > 1 else schema.TABLES_1
                 return _tables(structure, file, dtypes, is_open_for_writing(superblock))
         except HDF5_ERRORS as error:
             if wait is None or not is_open_for_writing(superblock):
@@ -115,7 +113,8 @@ def _tables(
 def _load(file: IO[bytes], passes: Array, stored: Mapping[str, StoredTable]) -> Contents:
     texts = Texts(*(stored[name].read(file, 0, stored[name].rows) for name in _TEXT))
     tables = {n: t.read(file, 0, t.rows) for n, t in stored.items() if n not in _TEXT + _LAZY}
-    tables["events"] = _widened(tables["events"])
+    for name in ("events", "sites"):
+        tables[name] = _widened(tables[name], schema.TABLES[name])
     bounds = rowset_bounds(tables["spans"])
     sizes = _rowset_sizes(tables["spans"], bounds)
     check_tables(passes, tables, texts, sizes)
@@ -139,13 +138,16 @@ def _check_version(path: Path, version: int) -> None:
         raise Broken(f"there is no dump format {version}")
 
 
-def _widened(events: Array) -> Array:
-    """Events of format 1 with the columns that came later."""
-    if events.dtype == schema.EVENT:
-        return events
-    wide = np.full(len(events), schema.NONE, schema.EVENT)
-    for name in schema.EVENT_1.names or ():
-        wide[name] = events[name]
+def _widened(records: Array, dtype: np.dtype[Any]) -> Array:
+    """Records of format 1 in the columns of today; what it did not have is unknown, or no flag."""
+    if records.dtype == dtype:
+        return records
+    wide = np.zeros(len(records), dtype)
+    for name in dtype.names or ():
+        if name in (records.dtype.names or ()):
+            wide[name] = records[name]
+        elif name != "flags":
+            wide[name] = schema.NONE
     return wide
 
 

@@ -46,8 +46,9 @@ def sites(records: Array, texts: Texts) -> tuple[Site, ...]:
             kind=TensorKind(kind),
             reach=Reach(reach),
             inputs=inputs[index],
+            glue=bool(flags & schema.SITE_GLUE),
         )
-        for index, (name, layer_index, layer_kind, role, kind, reach, _, _) in enumerate(
+        for index, (name, layer_index, layer_kind, role, kind, reach, flags, _) in enumerate(
             records.tolist()
         )
     )

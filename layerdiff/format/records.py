@@ -41,6 +41,8 @@ class Site:
     reach: Reach
     inputs: tuple[int, ...]
     """Indices of the sites that it directly depends on inside one pass."""
+    glue: bool = False
+    """Whether it only hands on or adds up its inputs."""
 
 
 @dataclass(frozen=True, slots=True)

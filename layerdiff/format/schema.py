@@ -10,7 +10,7 @@ import numpy as np
 FORMAT_NAME: Final = "layerdiff.dump"
 FORMAT_VERSION: Final = 2
 OLDEST_VERSION: Final = 1
-"""Format 1 has no places and generations in its events; readers fill them in as unknown."""
+"""Format 1 has no places and generations in its events, and no flags of sites."""
 DIGEST_ALGORITHM: Final = "xxh3-64/row/1"
 
 SKETCH_WIDTH: Final = 5
@@ -77,10 +77,13 @@ SITE = np.dtype(
         ("role", "u1"),
         ("kind", "u1"),
         ("reach", "u1"),
-        ("pad", "u1"),
+        ("flags", "u1"),
         ("inputs", "<u4"),
     ]
 )
+SITE_GLUE: Final = 1
+"""Hands on or adds up its inputs: no kernel of its own lies in between."""
+SITE_1 = np.dtype([("pad" if name == "flags" else name, SITE[name]) for name in SITE.names or ()])
 KERNEL = np.dtype([("name", "<u4"), ("facts", "<u4"), ("source", "<u4")])
 
 ROPE = np.dtype(
@@ -130,6 +133,8 @@ TABLES: Final[dict[str, np.dtype]] = {
     "events": EVENT,
 }
 """Append-only tables, in the order in which a pass is flushed."""
+
+TABLES_1: Final = {**TABLES, "events": EVENT_1, "sites": SITE_1}
 
 PASS = np.dtype(
     [

@@ -92,12 +92,14 @@ class DumpBuilder:
         reach: Reach = Reach.ROW,
         inputs: Sequence[str] = (),
         role: Role = Role.TARGET,
+        glue: bool = False,
     ) -> int:
         """The index of the site *name*, made on first use; its *inputs* must be there."""
         if name not in self._sites:
             text = self.writer.text
             ids = ",".join(str(self._sites[other][0]) for other in inputs)
-            record = (text(name), _number(layer_index), text(layer_kind), role, kind, reach, 0)
+            flags = schema.SITE_GLUE if glue else 0
+            record = (text(name), _number(layer_index), text(layer_kind), role, kind, reach, flags)
             row = np.array([(*record, text(ids))], schema.SITE)
             self._sites[name] = (self.writer.append("sites", row), kind)
         return self._sites[name][0]

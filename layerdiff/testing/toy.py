@@ -110,7 +110,7 @@ class _Model:
         for index, kind in enumerate(self.layers):
             layer = f"model.layers.{index}"
             place: dict[str, Any] = {"layer_index": index, "layer_kind": kind}
-            site(f"{layer}:in", inputs=(last,), **place)
+            site(f"{layer}:in", inputs=(last,), glue=True, **place)
             mixer, ports, reach = _mixer(layer, kind)
             for port, tensor, kind_reach in ports:
                 name = f"{mixer}:{port}"
@@ -119,7 +119,8 @@ class _Model:
             site(f"{mixer}:out", inputs=read, reach=reach, **place)
             site(f"{layer}.mlp:out", inputs=(f"{layer}:in", f"{mixer}:out"), **place)
             last = f"{layer}:out"
-            site(last, inputs=(f"{layer}:in", f"{mixer}:out", f"{layer}.mlp:out"), **place)
+            parts = (f"{layer}:in", f"{mixer}:out", f"{layer}.mlp:out")
+            site(last, inputs=parts, glue=True, **place)
         site("model.norm:out", inputs=(last,))
         site("lm_head:out", kind=TensorKind.LOGITS, inputs=("model.norm:out",))
 

@@ -293,8 +293,10 @@ class TestFormat1:
             tables["events"] = np.array(
                 [tuple(row[name] for name in names) for row in tables["events"]], schema.EVENT_1
             )
+            tables["sites"] = tables["sites"].astype(schema.SITE_1)
 
         with DumpBuilder(path) as builder:
+            builder.site("embed:out")
             request = builder.request("r", TOKENS)
             builder.event(EventKind.TRUNCATE, request=request, value=3, place=(7, 2))
             builder.commit([(request, 0, 5)])
@@ -302,4 +304,5 @@ class TestFormat1:
             assert (dump.events[0].place, dump.events[0].generation) == (7, 2)
         with Dump.open(rewrite(path, tmp_path / "old.h5", narrow, version=1)) as dump:
             event = dump.events[0]
+            assert not dump.sites[0].glue
         assert (event.value, event.place, event.generation) == (3, None, None)
