@@ -11,8 +11,15 @@ from layerdiff.coverage import count_coverage
 from layerdiff.describe import describe
 from layerdiff.facts import OriginFacts, WrittenValues
 from layerdiff.fingerprint import weights_mismatch
-from layerdiff.mismatch import flip_origin, length_origin, request_origin, weights_origin
+from layerdiff.mismatch import (
+    accepted_origin,
+    flip_origin,
+    length_origin,
+    request_origin,
+    weights_origin,
+)
 from layerdiff.model import Coverage, Origin, Report, Side
+from layerdiff.outputs import compare_outputs
 from layerdiff.pairing import Pairing
 from layerdiff.trace import Find, Trace
 from layerdiff.vocabulary import TensorKind, Verdict
@@ -57,6 +64,7 @@ def build_answer(
         first.append(weights_origin(pairing.pairs[0].candidate.name, weights))
     last = [o for pair in pairs if (o := length_origin(pair, baseline, candidate))]
     last += [origin for pair in pairs if (origin := flip_origin(pair))]
+    last += [origin for pair in pairs if (origin := accepted_origin(pair))]
     origins = tuple(
         replace(origin, rank=rank)
         for rank, origin in enumerate([*first, *described, *last], start=1)
@@ -75,6 +83,7 @@ def build_answer(
         warnings=tuple(dict.fromkeys(warnings)),
         rounding_before=_rounding_before(ranked),
         sketched=baseline.dump.has_sketches and candidate.dump.has_sketches,
+        outputs=compare_outputs(pairs, cells_differ=bool(origins or coverage.differing)),
     )
     return Answer(report, (*[None] * len(first), *facts, *[None] * len(last)))
 

@@ -16,11 +16,12 @@ from layerdiff.commands.show import ShowCommand
 from layerdiff.errors import EXIT_UNUSABLE, LayerdiffError, MissingExtra
 
 GROUP = "layerdiff.commands"
-EXTRAS = {"record": "hooks", "demo": "all", "tui": "tui"}
+EXTRAS = {"record": "hooks", "hunt": "hooks", "demo": "all", "tui": "tui"}
 """Commands outside the core, and the extra that each needs."""
 NEEDS = {"hooks": ("torch",), "tui": ("textual",), "all": ("torch", "transformers", "textual")}
 SUMMARIES = {
     "record": "run a program and dump what its model computes",
+    "hunt": "run a case's arms and controls, and say where and why they part",
     "demo": "record and compare a tiny model, from nothing, on the CPU",
     "tui": "look at one dump or a pair in the terminal",
 }

@@ -85,11 +85,33 @@ def _timeline(
             if by_pass
             else np.full(len(cells), moment is Moment.COMPUTED)
         )
+    if site.kind.is_state:
+        saved = _saved_alone(line, site, runs)
+        runs.append(saved)
+        moments.append(np.full(len(saved), Moment.OUT, np.uint8))
+        written.append(np.ones(len(saved), bool))
     cells = Cells(*(np.concatenate([getattr(c, name) for c in runs]) for name in Cells.__slots__))
     return cells, np.concatenate(moments), np.concatenate(written)
 
 
+def _saved_alone(line: Line, site: Site, seen: list[Cells]) -> Cells:
+    """States that were saved where none was seen to be left: in the middle of a pass."""
+    saved = expand(line.states(site.index, Moment.SAVED))
+    left = np.concatenate([cells.position for cells in seen[:-1]])
+    return saved.take(~np.isin(saved.position, left))
+
+
 def _left_by_a_pass(line: Line, states: Cells, steps: Steps) -> NDArray[np.bool_]:
-    """Which states a pass of this line left at its end; others were looked at later."""
+    """Which states a pass of this line made, at its end or on the way; others were looked at."""
     passes = line.dump.observations["pass_index"][states.observation].astype(np.int64)
-    return np.isin((passes << 32) | states.position, (steps.pass_index << 32) | steps.stop)
+    low = np.searchsorted(steps.pass_index, passes, side="left")
+    high = np.searchsorted(steps.pass_index, passes, side="right")
+    made = np.zeros(len(states), bool)
+    # Requests of one line may share a pass, so that it has more than one step.
+    for nth in range(int((high - low).max(initial=0))):
+        step = np.minimum(low + nth, len(steps) - 1)
+        here = low + nth < high
+        made |= (
+            here & (steps.start[step] < states.position) & (states.position <= steps.stop[step])
+        )
+    return made

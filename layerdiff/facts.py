@@ -27,6 +27,8 @@ class Seen:
     position: int
     chain: int | None
     """Digest of the tokens that the value sums up."""
+    pass_index: int
+    """In which pass it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,9 @@ class _Written:
         position = int(self.cells.position[row])
         at = position - self.shift
         tokens = int(self.chain[at]) if 0 <= at < len(self.chain) else None
-        return Seen(self.side, self.request, self.name, position, tokens)
+        observations = self.store.dump.observations
+        made = int(observations["pass_index"][self.cells.observation[row]])
+        return Seen(self.side, self.request, self.name, position, tokens, made)
 
 
 class WrittenValues:
@@ -108,6 +112,8 @@ class OriginFacts:
     """Of the baseline and of the candidate."""
     written: "WrittenValues" = field(default_factory=lambda: WrittenValues())
     """Shared by all origins of a report."""
+    recognised: dict[int, list[Seen]] = field(default_factory=dict, repr=False, compare=False)
+    """What `elsewhere` found, by position: several rules ask for the same."""
 
     @property
     def site(self) -> Site:
@@ -191,6 +197,12 @@ class OriginFacts:
         Args:
             position: Of another cell of the same column.
         """
+        at = self.find.position if position is None else position
+        if at not in self.recognised:
+            self.recognised[at] = self._search(at)
+        return self.recognised[at]
+
+    def _search(self, position: int) -> list[Seen]:
         wanted = self.digests(1, position)
         if wanted is None:
             return []

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from layerdiff.format.reader import Dump, Site
 from layerdiff.pairing import common_prefix
 from layerdiff.segments import Cells, SegmentIndex, Segments, expand, join
-from layerdiff.vocabulary import Moment
+from layerdiff.vocabulary import EventKind, Moment
 
 _DOUBLED = 4
 """Rows that a cache may hold beyond its writer's tokens and still be told to be its own."""
@@ -55,7 +55,7 @@ class Line:
 
     def states(self, site: int, moment: Moment) -> Segments:
         """States of a column: a part's states lie in (start, stop], its reads in [start, stop)."""
-        shift = 1 if moment is Moment.OUT else 0
+        shift = 1 if moment in (Moment.OUT, Moment.SAVED) else 0
         return join(
             [
                 self.index.find(part.request, site, moment).clip(
@@ -166,11 +166,24 @@ def find_source(dump: Dump, index: SegmentIndex, request: int) -> int | None:
         for other in reversed(dump.requests[:request])
         if common_prefix(dump.chain(other.index)[1], chain) >= max(1, hit - _DOUBLED)
     ]
+    # A state sums up the whole prefix: its writer is the one whose rows go with it.
+    restored = _state_writer(dump, request, hit, nearly)
+    if restored is not None:
+        return restored
     if recorded in nearly:
         return recorded
     if recorded is not None:
         return nearly[0] if nearly else None
     return next((other for other in nearly if _shares_bits(dump, index, other, request)), None)
+
+
+def _state_writer(dump: Dump, request: int, hit: int, nearly: list[int]) -> int | None:
+    """Who left the states that a request went on from, as told; None where nobody near did."""
+    events = dump.event_records
+    told = events["kind"] == EventKind.STATE_READ
+    told &= (events["request"] == request) & (events["start"] == hit)
+    found = [int(other) for other in events["source_request"][told]]
+    return next((other for other in found if other in nearly), None)
 
 
 def _shares_bits(dump: Dump, index: SegmentIndex, writer: int, reader: int) -> bool:

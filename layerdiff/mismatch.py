@@ -1,7 +1,10 @@
 """Origins that lie before the first layer: other tokens, other weights."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from layerdiff.compare import State
+from layerdiff.format.reader import Dump
 from layerdiff.model import (
     Evidence,
     KernelPair,
@@ -10,8 +13,18 @@ from layerdiff.model import (
     Severity,
 )
 from layerdiff.pairing import PairKind
+from layerdiff.rounds import accepted_rounds
 from layerdiff.shifted import runs_again
-from layerdiff.vocabulary import Cause, Confidence, Level, OriginKind, SizeClass
+from layerdiff.trace import Trace
+from layerdiff.vocabulary import (
+    Cause,
+    Confidence,
+    Level,
+    OriginKind,
+    Role,
+    SizeClass,
+    TensorKind,
+)
 
 if TYPE_CHECKING:
     from layerdiff.comparison import Arm, PairTrace
@@ -78,13 +91,68 @@ def length_origin(pair: "PairTrace", baseline: "Arm", candidate: "Arm") -> Origi
 
 
 def flip_origin(pair: "PairTrace") -> Origin | None:
-    """An origin for a generated token that differs though nothing before it does."""
+    """An origin for a generated token that differs though what it was sampled from agrees."""
     base, cand, at = pair.pair.baseline, pair.pair.candidate, pair.pair.comparable
     given = max(base.given, cand.given)
-    if pair.trace.finds or at < given or at >= min(len(base.chain), len(cand.chain)):
+    if at < given or at >= min(len(base.chain), len(cand.chain)):
+        return None
+    unlike = _sampling(pair)
+    if _logits_agree(pair.trace, at - 1):
+        fact = f"the generated token at position {at} differs, and the logits before it agree"
+        if unlike is not None:
+            return _origin(cand.name, "tokens", at, Cause.REQUEST_MISMATCH, f"{fact}: {unlike}")
+        by_chance = _samples(pair.trace.candidate.dump)
+        cause = Cause.UNKNOWN if by_chance else Cause.OUTPUT_BUFFER
+        fact += ": it was sampled by chance" if by_chance else ""
+        return _origin(cand.name, "tokens", at, cause, fact)
+    if pair.trace.finds:
         return None
     fact = f"the generated token at position {at} differs; everything compared before it agrees"
     return _origin(cand.name, "tokens", at, Cause.UNKNOWN, fact)
+
+
+def _logits_agree(trace: Trace, position: int) -> bool:
+    """Whether logits of the target were compared at a position, and all of them agree."""
+    states = [
+        column.diff.state[position]
+        for column in trace.columns.values()
+        if column.site.kind is TensorKind.LOGITS and column.site.role is Role.TARGET
+    ]
+    return bool(states) and all(state == State.AGREES for state in states)
+
+
+def _sampling(pair: "PairTrace") -> str | None:
+    """What the headers say of sampling, where that differs."""
+    theirs, ours = (
+        line.dump.header.get("sampling") for line in (pair.trace.baseline, pair.trace.candidate)
+    )
+    if theirs is None or ours is None or theirs == ours:
+        return None
+    return f"sampling is {ours}, and {theirs} in the baseline"
+
+
+def _samples(dump: Dump) -> bool:
+    """Whether the header says that tokens are drawn, not taken."""
+    sampling = dump.header.get("sampling")
+    return isinstance(sampling, dict) and bool(sampling.get("temperature"))
+
+
+def accepted_origin(pair: "PairTrace") -> Origin | None:
+    """An origin for a round that accepted another number of drafts though every cell agrees."""
+    base, cand = (accepted_rounds(line) for line in (pair.trace.baseline, pair.trace.candidate))
+    starts = (start for start in base.keys() & cand.keys() if base[start] != cand[start])
+    at = min((start for start in starts if start < pair.pair.comparable), default=None)
+    seen = any((column.diff.state == State.AGREES).any() for column in pair.trace.columns.values())
+    if at is None or pair.trace.finds or not seen:
+        return None
+    fact = (
+        f"of the drafts at position {at}, {cand[at]} were accepted, and {base[at]} in the "
+        "baseline; every compared cell agrees"
+    )
+    name = pair.pair.candidate.name
+    return replace(
+        _origin(name, "accepted", at, Cause.DRAFTER_STATE, fact), role=Role.DRAFTER.word
+    )
 
 
 def weights_origin(request: str, fact: str) -> Origin:

@@ -173,16 +173,18 @@ class Outputs:
     """What the engine gave out, compared; equal text is no evidence of equal bits."""
 
     tokens_compared: int
-    """Generated tokens at the same positions of both arms."""
-    tokens_differ: int
+    """Generated tokens at the same positions of both arms, up to the first that differs."""
+    texts_differ: int
+    """Requests whose generated tokens differ: what follows a flip is another text."""
     first_flip: int | None
     """Position of the first generated token that differs."""
     accepted_differ: int | None
-    """Verify passes that accepted another number of drafts; None if none was recorded."""
+    """Rounds that accepted another number of drafts; None unless both arms recorded some."""
     logits_compared: int
     logits_differ: int
     topk: str | None
-    """At the first row that differs: ``reorder`` of ties, ``shift`` of values, or None."""
+    """At the first row that differs: ``reorder`` of ties, ``shift`` of values, ``flip`` of the
+    choice; None where nothing differs or no top-k was recorded."""
     says: str
 
 

@@ -4,7 +4,7 @@ Each site is judged by its direct inputs alone, so a difference that healed on t
 nothing, and several independent causes come out as several origins.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from layerdiff.format.reader import Dump, Site
 from layerdiff.lineage import Line, Steps, drafted, line_steps
 from layerdiff.recurrent import judge_lone_state, judge_mixer
 from layerdiff.segments import Segments, join
-from layerdiff.site_graph import in_order
+from layerdiff.site_graph import in_order, margins
 from layerdiff.vocabulary import Mark, Moment, Reach
 
 EPS = {
@@ -95,6 +95,7 @@ class Tracer:
         self.base_sites = {(site.name, site.role): site for site in self.base.dump.sites}
         self.trace = Trace(self.base, self.cand, steps=self.steps)
         self.reads: dict[int, ColumnDiff] = {}
+        self.margins = margins(self.cand.dump)
         self.drafted = np.union1d(drafted(self.base), drafted(self.cand))
         self.maker = np.full(self.size + 1, -1, np.int64)
         """The pass that made each position; -1 where none did."""
@@ -175,6 +176,10 @@ class Tracer:
         """A column of rows as computed."""
         ours = self.cand.rows(site.index, Moment.COMPUTED)
         diff = self.compare(site, ours, self.baseline_rows(site))
+        if site.index in self.margins:
+            # Rounding of the scores is any part of a margin: only their own difference has a size.
+            small = np.where(incoming.bad, np.fmin(diff.relative, incoming.size), diff.relative)
+            diff = replace(diff, relative=small.astype(np.float32))
         self.judge(site, Moment.COMPUTED, diff, incoming)
         self.trace.flows[site.index] = flows.onward(diff, incoming)
 

@@ -68,6 +68,7 @@ class Recorder:
         writer = DumpWriter(path, {**header, **(facts or {})}, overwrite=overwrite)
         self._ledger = Ledger(writer, key=reduced.key, sketch=reduced.sketch, keep_tokens=tokens)
         self._requests: dict[str, Request] = {}
+        self._ended: dict[str, Request] = {}
         self._pass: tuple[Span, ...] | None = None
         self._closed = False
 
@@ -97,7 +98,7 @@ class Recorder:
             request_id: Its name.
             token_ids: All that the user gives, what lies in a reused cache included.
             hit: Positions that it takes from a cache; 0 for none, None if that is not known.
-            source: The request that filled that cache.
+            source: The request that filled that cache; it may have ended.
         """
         begun = self.begin(request_id, token_ids, hit=hit, source=source)
         yield begun
@@ -112,13 +113,14 @@ class Recorder:
         source: Request | str | None = None,
     ) -> Request:
         """Like `request`, for an engine that works on several at once; `end` it when done."""
-        giver = None if source is None else self._find(source)
+        ended = self._ended.get(source) if isinstance(source, str) else None
+        giver = None if source is None else ended or self._find(source)
         return self._begin(request_id, token_ids, hit, giver)
 
     def end(self, request: Request) -> None:
         """Nothing more comes of a request: its name may be used again."""
         if self._requests.get(request.name) is request:
-            del self._requests[request.name]
+            self._ended[request.name] = self._requests.pop(request.name)
 
     def generated(
         self, request: Request | str, token_ids: Sequence[int], *, start: int | None = None

@@ -2,10 +2,16 @@
 
 import numpy as np
 
+from layerdiff.causes.cached import depends_on_few_tokens, on_the_same_text
+from layerdiff.causes.offsets import length_told
+from layerdiff.causes.rewritten import handed_on, wrong_block
 from layerdiff.causes.ruling import Ruling
 from layerdiff.facts import OriginFacts
 from layerdiff.segments import expand
 from layerdiff.vocabulary import Cause, Moment
+
+_ROWS = 32
+"""Rows of an origin that are searched for at other positions."""
 
 
 def _rows(facts: OriginFacts) -> tuple[np.ndarray, np.ndarray, int] | None:
@@ -40,6 +46,9 @@ def kv_order(facts: OriginFacts) -> Ruling | None:
     rows = _rows(facts)
     if rows is None:
         return None
+    excluded = wrong_block(facts)
+    if excluded:
+        return Ruling(Cause.KV_ORDER, False, excluded)
     found, expected, _ = rows
     expected = expected[: len(found)]
     moved = int((found != expected).sum()) if len(found) == len(expected) else 0
@@ -51,12 +60,21 @@ def kv_order(facts: OriginFacts) -> Ruling | None:
 
 
 def kv_length(facts: OriginFacts) -> Ruling | None:
-    """kv-length: a row too many, too few or doubled; what follows is shifted."""
+    """kv-length: a row too many, too few or doubled, by the cache's own count or by the rows.
+
+    What follows such a row is shifted. A ring that lost rows holds those of later positions.
+    """
+    says = length_told(facts)
+    if says:
+        return Ruling(Cause.KV_LENGTH, True, says)
     if not facts.site.kind.is_kv or facts.find.moment is Moment.COMPUTED:
         return None
+    excluded = wrong_block(facts) or handed_on(facts)
+    if excluded:
+        return Ruling(Cause.KV_LENGTH, False, excluded)
     rows = _rows(facts)
     if rows is None:
-        return None
+        return _of_other_positions(facts)
     found, expected, start = rows
     if np.array_equal(np.sort(found), np.sort(expected[: len(found)])):
         return Ruling(Cause.KV_LENGTH, False, "every row is there once")
@@ -70,7 +88,35 @@ def kv_length(facts: OriginFacts) -> Ruling | None:
                 else f"{where} {-shift} positions earlier: rows are there twice or too many"
             )
             return Ruling(Cause.KV_LENGTH, True, says)
-    return Ruling(Cause.KV_LENGTH, False, "no run of rows is shifted")
+    return _of_other_positions(facts) or Ruling(
+        Cause.KV_LENGTH, False, "no run of rows is shifted"
+    )
+
+
+def _of_other_positions(facts: OriginFacts) -> Ruling | None:
+    """Rows that belong, all by the same number of positions, elsewhere in the same text."""
+    positions = facts.find.positions[:_ROWS].tolist()
+    if len(positions) < 2 and depends_on_few_tokens(facts):
+        return None
+    shifts: set[int] | None = None
+    for at in positions:
+        here = {
+            other.position - at
+            for other in facts.elsewhere(at)
+            if other.position != at and on_the_same_text(facts, other)
+        }
+        shifts = here if shifts is None else shifts & here
+    if not shifts:
+        return None
+    shift = min(shifts, key=abs)
+    way = "later" if shift > 0 else "earlier"
+    last = positions[-1]
+    return Ruling(
+        Cause.KV_LENGTH,
+        True,
+        f"the rows found at positions {positions[0]} to {last} are those of {abs(shift)} "
+        f"positions {way}: the cache does not hold the rows that it should have kept",
+    )
 
 
 def _shifted(found: np.ndarray, expected: np.ndarray, at: int, shift: int) -> bool:

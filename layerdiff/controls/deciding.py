@@ -118,7 +118,8 @@ def _decide_kernel(facts: OriginFacts, named: dict[str, ControlRun], decision: D
 def _ignores_state(facts: OriginFacts, named: dict[str, ControlRun], decision: Decision) -> bool:
     if not rulings.cached_inputs(facts) or not begins_behind_a_hit(facts):
         return False
-    poison = named.get(poison_name(facts))
+    name = poison_name(facts)
+    poison = None if name is None else named.get(name)
     read = None if poison is None else rulings.reads_what_was_restored(poison, facts)
     if read is False:
         decision.cause, decision.mechanism = Cause.STATE_IGNORED, True
@@ -168,12 +169,7 @@ def _mismatch(facts: OriginFacts, decision: Decision) -> None:
 
 def begins_behind_a_hit(facts: OriginFacts) -> bool:
     """Whether the origin's pass stands on positions that it did not compute."""
-    index = facts.pass_of(1)
-    steps = facts.trace.steps
-    if index is None or steps is None:
-        return False
-    starts = steps.start[steps.pass_index == index]
-    return bool(len(starts)) and int(starts.min()) > 0
+    return facts.pass_of(1) is not None and rulings.pass_start(facts) > 0
 
 
 def has_mates(facts: OriginFacts) -> bool:
@@ -185,8 +181,10 @@ def has_mates(facts: OriginFacts) -> bool:
     return len(set(spans["request"].tolist())) > 1
 
 
-def poison_name(facts: OriginFacts) -> str:
-    """The control that overwrites what the origin's layer restored."""
+def poison_name(facts: OriginFacts) -> str | None:
+    """The control that overwrites what the origin's layer restored; None outside any layer."""
     if facts.site.role.word == "drafter":
         return "poison-drafter"
+    if facts.site.layer_index is None:
+        return None
     return f"poison-layer-{facts.site.layer_index}"

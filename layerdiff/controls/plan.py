@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from layerdiff.comparison import Comparison
 from layerdiff.model import Control
-from layerdiff.vocabulary import Verdict
+from layerdiff.vocabulary import Moment, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ _PLANS = {
     "poison": _Plan(
         "warm",
         "",
-        "overwriting what was restored changed nothing: it is not read",
+        "overwriting what was restored changes nothing: it is not read",
         "overwriting what was restored changes what follows: it is read",
     ),
     "poison-slack": _Plan(
@@ -114,19 +114,31 @@ def describe(run: ControlRun) -> Control:
             says = plan.equal
     else:
         says = plan.equal if report.verdict is Verdict.IDENTICAL else plan.different
-    says = _planted(run) or says
-    return Control(run.name, report.baseline.arm, report.candidate.arm, report.verdict, says)
+    if run.name.startswith("poison-") and run.name != "poison-slack":
+        says = _poison_words(run, says)
+    baseline = report.baseline.arm if plan.baseline else run.name
+    candidate = report.candidate.arm if plan.candidate else run.name
+    return Control(run.name, baseline, candidate, report.verdict, says)
 
 
-def _planted(run: ControlRun) -> str | None:
-    """What a poison shows of layerdiff itself: it must be found where it was put."""
+def _poison_words(run: ControlRun, says: str) -> str:
+    """What a poison shows, of layerdiff too: it must be found where it was put."""
+    if not took(run.comparison):
+        return "nothing that was read differs: the poison reached nothing, and shows nothing"
     origins = run.comparison.report.origins
-    if not run.name.startswith("poison-") or run.name == "poison-slack" or not origins:
-        return None
+    if not origins or origins[0].moment not in ("in", "restored") or not origins[0].reach.logits:
+        return says
     first = origins[0]
-    if first.moment not in ("in", "restored") or not first.reach.cells:
-        return None
     return (
         f"what was overwritten in {first.site} was found there, at {first.position}, and changes "
         "what follows: it is read, and a change does not go unseen"
+    )
+
+
+def took(poison: Comparison) -> bool:
+    """Whether overwriting what was restored shows in anything that a pass read."""
+    return any(
+        column.moment in (Moment.IN, Moment.RESTORED) and not column.diff.clean
+        for pair in poison.pairs
+        for column in pair.trace.columns.values()
     )

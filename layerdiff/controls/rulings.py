@@ -90,7 +90,8 @@ def cached_inputs(facts: OriginFacts) -> list[Site]:
 def reads_what_was_restored(control: ControlRun, facts: OriginFacts) -> bool | None:
     """Whether overwriting what a layer restored changes what the origin's site computes.
 
-    None where the poison did not reach an input of the site, or the site was not seen.
+    A state fades, so every row from the origin's pass on counts, not only the origin's. None where
+    the poison did not reach an input of the site, or the site was not seen.
     """
     found = view(control, facts)
     if found is None or not any(
@@ -103,10 +104,19 @@ def reads_what_was_restored(control: ControlRun, facts: OriginFacts) -> bool | N
     rows = found.column(facts.site, _computed(facts))
     if rows is None:
         return None
-    after = rows.diff.state[facts.find.position :]
+    after = rows.diff.state[pass_start(facts) :]
     if (after == State.DIFFERS).any():
         return True
     return False if (after == State.AGREES).any() else None
+
+
+def pass_start(facts: OriginFacts) -> int:
+    """Where the pass begins that made the origin's cell."""
+    index, steps = facts.pass_of(1), facts.trace.steps
+    if index is None or steps is None:
+        return facts.find.position
+    starts = steps.start[steps.pass_index == index]
+    return int(starts.min()) if len(starts) else facts.find.position
 
 
 def _computed(facts: OriginFacts) -> Moment:

@@ -167,8 +167,9 @@ def _wanted_by(origin: Origin, facts: OriginFacts) -> list[str]:
     if origin.cause is not Cause.UNKNOWN:
         return []
     found = []
-    if rulings.cached_inputs(facts) and begins_behind_a_hit(facts):
-        found.append(poison_name(facts))
+    poison = poison_name(facts)
+    if poison is not None and rulings.cached_inputs(facts) and begins_behind_a_hit(facts):
+        found.append(poison)
     if has_mates(facts):
         found.append("solo")
     if origin_kind(facts) is OriginKind.STATE:

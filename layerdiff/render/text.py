@@ -10,6 +10,8 @@ from layerdiff.vocabulary import Cause, Level, OriginKind, SizeClass, Verdict
 _WIDTH = 110
 _LABEL = 13
 _SHOWN_ORIGINS = 8
+_NO_SIZE = ("tokens", "weights", "accepted")
+"""Origins that are no tensor."""
 _FACT = 40
 
 
@@ -25,6 +27,8 @@ def render_text(report: Report) -> str:
     for control in report.controls:
         arms = f"{control.candidate} against {control.baseline}"
         lines += _labelled("control", f"{arms}: {control.verdict.value}; {control.says}")
+    if report.outputs is not None:
+        lines += _labelled("outputs", report.outputs.says)
     lines += _coverage_lines(report)
     for warning in report.warnings:
         lines += _labelled("warning", warning)
@@ -82,7 +86,7 @@ def what(origin: Origin) -> str:
 def _size_words(origin: Origin) -> str:
     size = origin.severity.size
     if size is SizeClass.UNKNOWN:
-        return "size unknown (no sketches)" if origin.tensor not in ("tokens", "weights") else ""
+        return "size unknown (no sketches)" if origin.tensor not in _NO_SIZE else ""
     relative = origin.severity.relative
     number = ""
     if relative is not None and math.isfinite(relative):
@@ -185,6 +189,8 @@ _CLAIMS = {
 
 
 def _proved_words(origin: Origin) -> str:
+    if origin.cause is Cause.NONDETERMINISM:
+        return "location and mechanism (repeats part here with equal inputs)"
     return ", ".join(_CLAIMS.get(claim, claim) for claim in origin.proved)
 
 
@@ -199,7 +205,8 @@ def _reach_words(origin: Origin) -> str:
     reach = origin.reach
     layers = f"layers {_ranges(reach.layers)}" if reach.layers else "no layer"
     logits = "logits differ" if reach.logits else "no logit differs"
-    return f"{reach.cells:,} cells at or after it differ, {layers}; {logits}"
+    flips = f", {reach.top1_flips} best tokens flip" if reach.top1_flips else ""
+    return f"{reach.cells:,} cells at or after it differ, {layers}; {logits}{flips}"
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:

@@ -82,6 +82,21 @@ class TestShapeDispatch:
         assert first.confidence is Confidence.SUSPECTED
         assert any("poison" in e.fact and not e.holds for e in first.evidence)
 
+    def test_a_state_that_fades_is_read_all_the_same(self, arms: Arms) -> None:
+        """Where the bits part late, what was overwritten may be forgotten by then."""
+        late = len(TOKENS) - 1
+        plant = Plant(MIXER, late, scale=1 + 2**-20)
+        faint = Plant(STATE, HIT, Moment.IN, request="r1", scale=1 + 2**-22)
+        arms.run("warm", FILL, plant).run("warm-repeat", FILL, plant)
+        report = (
+            arms.run("cold-split", SPLIT, plant).run("poison-layer-0", FILL, plant, faint).settle()
+        )
+        rows = arms.compare("warm", "poison-layer-0").pairs[-1].trace
+        column = next(c for c in rows.columns.values() if c.site.name == MIXER)
+        assert column.diff.differs[HIT:late].any()
+        assert not column.diff.differs[late]
+        assert report.origins[0].cause is Cause.SHAPE_DISPATCH
+
     def test_not_proved_without_repeats(self, arms: Arms) -> None:
         """A cell that was seen once may be noise."""
         arms.run("warm", FILL, SHAPE).run("cold-split", SPLIT, SHAPE)

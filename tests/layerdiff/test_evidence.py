@@ -218,11 +218,11 @@ def test_a_state_is_judged_with_or_without_its_mixer(tmp_path: Path, mixer: bool
 
 
 def test_a_state_that_a_kernel_left_is_not_blamed_on_the_cache(tmp_path: Path) -> None:
-    """The pass left the state as it had found it: no rule about what was read applies."""
+    """The pass left the state as it had found it: no rule about what was read applies, but one."""
     healthy = state_dump(tmp_path / "a.h5", [1.0, 1.0, 3.0], True)
     stuck = state_dump(tmp_path / "b.h5", [1.0, 1.0, 1.0], True)
     first = report(healthy, stuck).origins[0]
-    assert (first.position, first.moment, first.cause) == (4, "out", Cause.UNKNOWN)
+    assert (first.position, first.moment, first.cause) == (4, "out", Cause.STATE_NOT_WRITTEN)
 
 
 def test_one_zero_state_in_a_batch_is_state_zero(tmp_path: Path) -> None:
@@ -290,3 +290,39 @@ def test_a_cache_that_breaks_alike_in_both_arms_is_a_warning(tmp_path: Path) -> 
     )
     assert found.verdict is Verdict.IDENTICAL
     assert any(KEY in warning for warning in found.warnings)
+
+
+def test_a_state_that_was_only_saved_is_kept_in_custody(tmp_path: Path) -> None:
+    """Where no pass ends, what was saved stands for what was left there."""
+    tokens, at = (5, 3, 8, 1, 2, 7), 3
+
+    def run(path: Path, arm: str, read: float) -> Dump:
+        with DumpBuilder(path, arm=arm) as builder:
+            builder.site("embed")
+            builder.site("state", kind=TensorKind.RECURRENT_STATE, layer_index=0, inputs=["embed"])
+            reach = Reach.STATE
+            builder.site("out", layer_index=0, reach=reach, inputs=["embed", "state"])
+            fill = builder.request("fill", tokens)
+            for name in ("embed", "out"):
+                builder.observe(name, np.ones((6, 4), np.float32), [(fill, 0, 6)])
+            saved = [(fill, at, at + 1)]
+            values = np.full((1, 1, 4), 2, np.float32)
+            builder.observe("state", values, saved, moment=Moment.SAVED, parts=True)
+            builder.commit([(fill, 0, 6)])
+            if arm == "warm":
+                again = builder.request("r1", tokens, hit=at, source=fill)
+                span = [(again, at, at + 1)]
+                found = np.full((1, 1, 4), read, np.float32)
+                builder.observe("state", found, span, moment=Moment.IN, parts=True)
+                for name in ("embed", "out"):
+                    rows = np.full((3, 4), 1 + (name == "out" and read != 2), np.float32)
+                    builder.observe(name, rows, [(again, at, 6)])
+                builder.commit([(again, at, 6)])
+        return Dump.open(path)
+
+    cold = run(tmp_path / "cold.h5", "cold", 2)
+    broken = compare_dumps(cold, run(tmp_path / "warm.h5", "warm", 5)).report.origins[0]
+    assert (broken.site, broken.position, broken.moment) == ("state", at, "in")
+    assert broken.cause is Cause.STATE_CORRUPTED
+    sound = compare_dumps(cold, run(tmp_path / "sound.h5", "warm", 2)).report
+    assert not sound.origins
