@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layerdiff.compare import State
+from layerdiff.format.records import Site
 from layerdiff.gaps import count_behind, describe_gaps
+from layerdiff.lineage import Line
 from layerdiff.model import Coverage
 from layerdiff.pairing import Pairing
 from layerdiff.trace import Column, Trace
@@ -75,11 +77,7 @@ def _accounted_for(trace: Trace, column: Column) -> NDArray[np.bool_]:
     site, state = column.site, column.diff.state
     nowhere = np.zeros(len(state), bool)
     if site.kind is TensorKind.LOGITS:
-        heads = [trace.columns.get((i, Moment.COMPUTED)) for i in site.inputs]
-        agree = [head.diff.state == State.AGREES for head in heads if head is not None]
-        both = np.flatnonzero(state >= State.AGREES)
-        later = np.arange(len(state)) < (both[-1] if len(both) else 0)
-        return np.logical_and.reduce([later, *agree]) if agree else nowhere
+        return _unasked_logits(trace, column)
     if not site.kind.is_state or not _shown_by_both(trace, column):
         return nowhere
     mixers = [
@@ -94,12 +92,41 @@ def _accounted_for(trace: Trace, column: Column) -> NDArray[np.bool_]:
     return nowhere
 
 
+def _unasked_logits(trace: Trace, column: Column) -> NDArray[np.bool_]:
+    """Logits of one arm where what they are made of agrees, and the other has later ones."""
+    site, state = column.site, column.diff.state
+    heads = [c for i in site.inputs if (c := trace.columns.get((i, Moment.COMPUTED))) is not None]
+    if not heads:
+        return np.zeros(len(state), bool)
+    agree = [
+        (head.diff.state == State.AGREES)
+        | (_unasked_logits(trace, head) if head.site.kind is TensorKind.LOGITS else False)
+        for head in heads
+    ]
+    at = np.arange(len(state))
+    lacking = np.where(
+        state == State.CANDIDATE_ONLY,
+        at < _last_row(trace.baseline, _twin(trace, site)),
+        at < _last_row(trace.candidate, site),
+    )
+    return np.logical_and.reduce([lacking, *agree])
+
+
+def _last_row(line: Line, site: Site | None) -> int:
+    """The last position of a line's own request that a site was seen at; 0 if there is none."""
+    if site is None:
+        return 0
+    return int(line.index.find(line.request, site.index, Moment.COMPUTED).stop.max(initial=1)) - 1
+
+
+def _twin(trace: Trace, site: Site) -> Site | None:
+    same = (s for s in trace.baseline.dump.sites if (s.name, s.role) == (site.name, site.role))
+    return next(same, None)
+
+
 def _shown_by_both(trace: Trace, column: Column) -> bool:
     """Whether each arm shows this state at some position."""
-    twin = next(
-        (site for site in trace.baseline.dump.sites if site.name == column.site.name), None
-    )
-    sides = [(trace.candidate, column.site), (trace.baseline, twin)]
+    sides = [(trace.candidate, column.site), (trace.baseline, _twin(trace, column.site))]
     return all(
         site is not None and any(len(line.looks(site, m)) for m in (Moment.IN, Moment.OUT))
         for line, site in sides

@@ -8,6 +8,8 @@ from layerdiff.causes.cached import (
     reader,
     what,
 )
+from layerdiff.causes.casts import dtype_requant
+from layerdiff.causes.layout import layout
 from layerdiff.causes.rewritten import wrong_block
 from layerdiff.causes.ruling import Ruling
 from layerdiff.causes.unwritten import left_as_read
@@ -130,6 +132,9 @@ def corrupted(facts: OriginFacts) -> Ruling | None:
         return Ruling(Cause.STATE_CORRUPTED, False, "it is all zero")
     if facts.elsewhere():
         return Ruling(Cause.STATE_CORRUPTED, False, "it equals another recorded value")
+    for ruling in (layout(facts), dtype_requant(facts)):
+        if ruling and ruling.fits:
+            return Ruling(Cause.STATE_CORRUPTED, False, f"it is known: {ruling.because}")
     return Ruling(
         Cause.STATE_CORRUPTED,
         True,

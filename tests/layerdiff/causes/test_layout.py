@@ -35,6 +35,7 @@ def test_a_transposed_state_is_named(tmp_path: Path, salt: str) -> None:
     broken = warm(tmp_path / "b.h5", found=transposed, salt=salt)
     origin = first(cold(tmp_path / "a.h5", 8, 14, salt=salt), broken)
     assert (origin.cause, origin.position) == (Cause.LAYOUT, HIT)
+    assert origin.also == ()
     assert "(2, 4, 3) where (2, 3, 4)" in origin.evidence[0].fact
 
 
