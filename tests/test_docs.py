@@ -7,16 +7,12 @@ from layerdiff.controls.deciding import DECIDED_BY
 from layerdiff.vocabulary import Cause
 
 CAUSES = (Path(__file__).parents[1] / "docs" / "causes.md").read_text(encoding="utf-8")
-ROWS = re.findall(r"^\| `([a-z-]+)` \| .* \| ([^|]*) \|$", CAUSES, re.MULTILINE)
+ROWS = re.findall(r"^\| `([a-z-]+)` \|.*\|([^|]*)\|$", CAUSES, re.MULTILINE)
 
 
 def test_every_cause_stands_in_the_order_of_precedence() -> None:
     """The page says which of several causes is named, so its order must be the code's."""
-    assert {name for name, _ in ROWS} == {cause.value for cause in Cause}
-    told = [cause.value for cause in Cause if cause in DECIDED_BY]
-    assert [name for name, _ in ROWS if name in told] == sorted(
-        told, key=[cause.value for cause in Cause].index
-    )
+    assert [name for name, _ in ROWS] == [cause.value for cause in Cause]
 
 
 def test_the_control_that_proves_a_cause_is_the_one_that_is_run() -> None:
