@@ -76,8 +76,9 @@ def _accounted_for(trace: Trace, column: Column) -> NDArray[np.bool_]:
     """
     site, state = column.site, column.diff.state
     nowhere = np.zeros(len(state), bool)
-    if site.kind is TensorKind.LOGITS:
-        return _unasked_logits(trace, column)
+    unasked = _unasked(trace)
+    if site.index in unasked and column.moment is Moment.COMPUTED:
+        return unasked[site.index]
     if not site.kind.is_state or not _shown_by_both(trace, column):
         return nowhere
     mixers = [
@@ -92,24 +93,40 @@ def _accounted_for(trace: Trace, column: Column) -> NDArray[np.bool_]:
     return nowhere
 
 
-def _unasked_logits(trace: Trace, column: Column) -> NDArray[np.bool_]:
-    """Logits of one arm where what they are made of agrees, and the other has later ones."""
+def _unasked(trace: Trace) -> dict[int, NDArray[np.bool_]]:
+    """Logits of one arm, and what is made of them, where all behind them agrees.
+
+    The other arm has later ones: only the last row of a pass goes through the head. By site, where
+    it holds logits or what is made of logits alone.
+    """
+    found: dict[int, NDArray[np.bool_]] = {}
+    for site in trace.candidate.dump.sites:
+        behind = bool(site.inputs) and all(index in found for index in site.inputs)
+        column = trace.columns.get((site.index, Moment.COMPUTED))
+        if column is not None and (behind or site.kind is TensorKind.LOGITS):
+            found[site.index] = _follows(trace, column, found)
+    return found
+
+
+def _follows(
+    trace: Trace, column: Column, unasked: dict[int, NDArray[np.bool_]]
+) -> NDArray[np.bool_]:
     site, state = column.site, column.diff.state
-    heads = [c for i in site.inputs if (c := trace.columns.get((i, Moment.COMPUTED))) is not None]
-    if not heads:
-        return np.zeros(len(state), bool)
-    agree = [
-        (head.diff.state == State.AGREES)
-        | (_unasked_logits(trace, head) if head.site.kind is TensorKind.LOGITS else False)
-        for head in heads
+    made_of = [
+        (head.diff.state == State.AGREES) | unasked.get(index, np.False_)
+        for index in site.inputs
+        if (head := trace.columns.get((index, Moment.COMPUTED))) is not None
     ]
+    if not made_of:
+        return np.zeros(len(state), bool)
     at = np.arange(len(state))
     lacking = np.where(
         state == State.CANDIDATE_ONLY,
         at < _last_row(trace.baseline, _twin(trace, site)),
         at < _last_row(trace.candidate, site),
     )
-    return np.logical_and.reduce([lacking, *agree])
+    agree: NDArray[np.bool_] = np.logical_and.reduce([lacking, *made_of])
+    return agree
 
 
 def _last_row(line: Line, site: Site | None) -> int:

@@ -156,7 +156,15 @@ def _evidence(facts: OriginFacts, kernel: KernelPair, fitting: list[Ruling]) -> 
         )
     found += _rotary_evidence(facts)
     if trace.candidate.unobserved:
-        found.append(Evidence("nothing recorded says who wrote the cached prefix", True))
+        source = trace.candidate.foreign_source
+        found.append(
+            Evidence(
+                "nothing recorded says who wrote the cached prefix"
+                if source is None
+                else f"request {source!r} filled the cached prefix, with other tokens",
+                True,
+            )
+        )
     if find.jump and not find.bits and _holds_a_router(kernel):
         found.append(
             Evidence(
@@ -251,7 +259,8 @@ def _reach(facts: OriginFacts) -> ReachOut:
 
 
 def _next_step(facts: OriginFacts, cause: Cause) -> str:
-    if facts.trace.candidate.unobserved and _cached(facts):
+    line = facts.trace.candidate
+    if line.unobserved and line.foreign_source is None and _cached(facts):
         return "record the passes that filled the cache too: the warm arm begins with an empty one"
     if cause is not Cause.UNKNOWN:
         return "look at what runs between the writing of this value and its reading"

@@ -136,6 +136,8 @@ class OriginFacts:
     def cell(self, side: int, position: int | None = None) -> Cells:
         """The cell of the origin in one arm, its last version; of no length if it has none.
 
+        Of a row that was read from a cache with the same bits more than once, the first time.
+
         Args:
             side: 0 for the baseline, 1 for the candidate.
             position: Another position of the same column.
@@ -151,7 +153,11 @@ class OriginFacts:
             moments = [self.find.moment, Moment.COMPUTED, Moment.IN]
         found = [expand(self.lines[side].looks(site, m).clip(at, at + 1)) for m in moments]
         seen = next((cells for cells in found if len(cells)), found[0])
-        return seen.take(slice(max(len(seen) - 1, 0), len(seen)))
+        last = max(len(seen) - 1, 0)
+        if site.kind.is_kv and self.find.moment is Moment.IN and len(seen) > 1:
+            bits = self.stores[side].digests(seen.first, int(seen.parts[last]))
+            last = int(np.argmax((bits == bits[last]).all(axis=1)))
+        return seen.take(slice(last, last + 1))
 
     def digests(self, side: int, position: int | None = None) -> NDArray[np.uint64] | None:
         """Digests [parts] of that cell; None if the arm has none."""

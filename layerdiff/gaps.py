@@ -67,10 +67,12 @@ def _unwritten(line: Line) -> list[str]:
     """Cached values whose writer no pass recorded."""
     if not line.unobserved:
         return []
-    name = labels(line.dump)[line.request]
+    name, source = labels(line.dump)[line.request], line.foreign_source
+    where = f"positions [0, {line.unobserved}) in the cache of request {name!r}"
+    if source is not None:
+        return [f"{line.dump.arm}: {where} were filled by request {source!r}, with other tokens"]
     gap = (
-        f"{line.dump.arm}: the writer of positions [0, {line.unobserved}) in the cache of request "
-        f"{name!r} is unobserved; record from an empty cache on"
+        f"{line.dump.arm}: the writer of {where} is unobserved; record from an empty cache on"
     )
     return [gap]
 

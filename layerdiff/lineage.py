@@ -44,6 +44,12 @@ class Line:
         """Positions below the request's own first pass."""
         return self.parts[-1].start
 
+    @property
+    def foreign_source(self) -> str | None:
+        """Who is told to have filled the unobserved part, with tokens that are not this line's."""
+        source = self.dump.requests[self.parts[0].request].source
+        return self.dump.requests[source].name if self.unobserved and source is not None else None
+
     def rows(self, site: int, moment: Moment) -> Segments:
         """Rows of a column, each from the request that computed it."""
         return join(

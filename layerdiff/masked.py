@@ -14,6 +14,7 @@ from layerdiff.format.reader import Dump
 from layerdiff.format.records import Event, Kernel, Site
 from layerdiff.lineage import Line
 from layerdiff.model import Masked, Origin
+from layerdiff.pairing import common_prefix
 from layerdiff.segments import expand
 from layerdiff.trace import Column, Trace
 from layerdiff.vocabulary import Cause, EventKind, Mark, Moment, Phase, Role
@@ -43,14 +44,21 @@ def find_masked(main: Comparison, origins: Sequence[Origin]) -> tuple[Masked, ..
 def _kernels(trace: Trace, origins: Sequence[Origin]) -> Iterator[Masked]:
     """Sites that inherit a difference and were launched otherwise as well."""
     twins = {(site.name, site.role): site for site in trace.baseline.dump.sites}
+    chosen = {
+        (o.kernel.baseline.name, o.kernel.candidate.name)
+        for o in origins
+        if o.kernel.baseline is not None and o.kernel.candidate is not None
+    }
     for site in trace.order:
         column = trace.columns.get((site.index, Moment.COMPUTED))
         twin = twins.get((site.name, site.role))
         if column is None or twin is None or not (column.mark == Mark.INHERITED).any():
             continue
         for position, ours, theirs in _launches(trace, column, twin):
-            for cause, fact in _unlike(ours, theirs):
-                yield _masked(cause, fact, site, position, origins)
+            # Why these two kernels ran was decided at an origin already.
+            same = (theirs[0].name, ours[0].name) in chosen
+            for cause, fact in _unlike(ours, theirs, named=same):
+                yield _masked(cause, fact, (trace, site), position, origins)
 
 
 def _launches(
@@ -90,13 +98,20 @@ def _launch(line: Line, observation: int) -> tuple[Kernel, int] | None:
     return dump.kernels[int(record["kernel"])], int(starts.min()) if len(starts) else 0
 
 
-def _unlike(ours: tuple[Kernel, int], theirs: tuple[Kernel, int]) -> Iterator[tuple[Cause, str]]:
+def _unlike(
+    ours: tuple[Kernel, int], theirs: tuple[Kernel, int], *, named: bool
+) -> Iterator[tuple[Cause, str]]:
+    """What differs between two launches.
+
+    Args:
+        named: Whether an origin shows these two kernels.
+    """
     (kernel, start), (other, began) = ours, theirs
     for name, cause in _FACTS.items():
         values = kernel.facts.get(name), other.facts.get(name)
         if None not in values and values[0] != values[1]:
             yield cause, f"{name} is {values[0]} (baseline: {values[1]})"
-    if kernel.name != other.name:
+    if kernel.name != other.name and not named:
         yield (
             Cause.KERNEL_MISMATCH,
             f"the candidate ran {kernel.name}, the baseline {other.name}",
@@ -113,39 +128,57 @@ def _unlike(ours: tuple[Kernel, int], theirs: tuple[Kernel, int]) -> Iterator[tu
 
 
 def _drafts(trace: Trace, origins: Sequence[Origin]) -> Iterator[Masked]:
-    """Drafter rows that a request took over from a pass that was drafting."""
+    """Drafter rows that a request took over, and that are not those of its own context."""
     line, dump = trace.candidate, trace.candidate.dump
     sites = [s for s in trace.order if s.role is Role.DRAFTER and s.kind.is_kv]
-    if not sites:
-        return
-    groups = _drafter_groups(dump, sites)
+    groups = _drafter_groups(dump, sites) if sites else {}
     for event in dump.events:
-        if (
-            event.kind is EventKind.KV_READ
-            and event.request == line.request
-            and event.text in groups
-            and event.source_pass is not None
-            and event.start is not None
-            and Phase(int(dump.passes[event.source_pass]["phase"])) is Phase.DRAFT
-            and event.start < line.hit
-        ):
-            fact = (
-                f"drafter rows from {event.start} on were written by pass {event.source_pass} "
-                "while it was drafting, not from the target's hidden rows"
-            )
-            yield _masked(Cause.DRAFTER_STATE, fact, sites[0], event.start, origins)
+        if event.kind is not EventKind.KV_READ or event.request != line.request:
+            continue
+        if event.text not in groups or event.start is None or event.start >= line.hit:
+            continue
+        found = _other_text(dump, event) or _provisional(dump, event, groups[event.text])
+        if found is not None:
+            yield _masked(Cause.DRAFTER_STATE, found[1], (trace, sites[0]), found[0], origins)
             return
 
 
-def _drafter_groups(dump: Dump, sites: Sequence[Site]) -> set[str]:
-    """Cache groups whose rows only passes of the drafter's sites write."""
+def _other_text(dump: Dump, event: Event) -> tuple[int, str] | None:
+    """The first row that was written under other tokens than the reader's."""
+    if event.source_request is None or event.request is None or event.start is None:
+        return None
+    chains = [dump.chain(request)[1] for request in (event.source_request, event.request)]
+    first = max(event.start, common_prefix(*chains))
+    if first >= (event.start + 1 if event.stop is None else event.stop):
+        return None
+    name = dump.requests[event.source_request].name
+    return first, f"drafter rows from {first} on are those of request {name!r}, of other tokens"
+
+
+def _provisional(dump: Dump, event: Event, apart: bool) -> tuple[int, str] | None:
+    """Rows of a drafting pass, where an engine makes those of the context in other passes."""
+    if event.source_pass is None or event.start is None or not apart:
+        return None
+    if not _drafting(dump, event.source_pass):
+        return None
+    return event.start, (
+        f"drafter rows from {event.start} on were written by pass {event.source_pass} while it "
+        "was drafting, not from the target's hidden rows"
+    )
+
+
+def _drafter_groups(dump: Dump, sites: Sequence[Site]) -> dict[str, bool]:
+    """Cache groups whose rows only passes of the drafter's sites write.
+
+    With each, whether passes that do not draft write rows of it too.
+    """
     observed = dump.observations
     passes = set(
         observed["pass_index"][np.isin(observed["site"], [s.index for s in sites])].tolist()
     )
     writes: Mapping[str, list[Event]] = _by_text(dump, EventKind.KV_WRITE)
     return {
-        text
+        text: not all(_drafting(dump, e.pass_index) for e in events)
         for text, events in writes.items()
         if all(e.pass_index in passes for e in events)
         and any(_drafting(dump, e.pass_index) for e in events)
@@ -165,10 +198,17 @@ def _by_text(dump: Dump, kind: EventKind) -> dict[str, list[Event]]:
 
 
 def _masked(
-    cause: Cause, fact: str, site: Site, position: int, origins: Sequence[Origin]
+    cause: Cause, fact: str, column: tuple[Trace, Site], position: int, origins: Sequence[Origin]
 ) -> Masked:
-    """By the best-ranked origin at or before the position, else by the first."""
-    before = [o.rank for o in origins if o.position <= position and o.site != site.name]
+    """By the best-ranked origin that may reach the position of a site, else by the first."""
+    trace, site = column
+    depth = {(other.name, other.role.word): at for at, other in enumerate(trace.order)}
+    own = depth[site.name, site.role.word]
+    before = [
+        origin.rank
+        for origin in origins
+        if origin.position <= position and depth.get((origin.site, origin.role), own + 1) <= own
+    ]
     return Masked(
         cause=cause,
         fact=fact,

@@ -146,6 +146,11 @@ def _logits_differ(trace: Trace, site: Site, position: int) -> bool:
 
 
 def _same_set(trace: Trace, site: Site, position: int) -> bool | None:
+    """Whether the same tokens are chosen, by a site that sorts them by id or by their elements."""
+    for column in trace.columns.values():
+        if column.site.kind is TensorKind.TOPK and column.site.inputs == (site.index,):
+            state = State(int(column.diff.state[position]))
+            return state is State.AGREES if state >= State.AGREES else None
     twins = (
         other
         for other in trace.baseline.dump.sites

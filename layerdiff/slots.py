@@ -15,8 +15,11 @@ def foreign_slot(dump: Dump, request: int, position: int, until_pass: int) -> st
     reads = told(dump, EventKind.STATE_READ, request=request, until_pass=until_pass)
     for read in reversed(reads):
         if read.start == position and read.place is not None:
-            return _restored(dump, read)
-    return _shared(dump, request, until_pass)
+            says = _restored(dump, read)
+            if says:
+                return says
+            break
+    return shared_slot(dump, request, until_pass)
 
 
 def _restored(dump: Dump, read: Event) -> str | None:
@@ -47,21 +50,26 @@ def _restored(dump: Dump, read: Event) -> str | None:
     return None
 
 
-def _shared(dump: Dump, request: int, until_pass: int) -> str | None:
+def shared_slot(dump: Dump, request: int, until_pass: int) -> str | None:
     """Two requests that hold one slot at the same time, one of them the reader."""
     kinds = (EventKind.ALLOC, EventKind.MOVE, EventKind.FREE, EventKind.EVICT)
     events = [event for kind in kinds for event in told(dump, kind, until_pass=until_pass)]
     blocks = {event.text for event in told(dump, EventKind.KV_WRITE)}
     freed = {event.text for event in events if event.kind in kinds[2:]}
     holders: dict[tuple[str, int], set[int]] = {}
+    moved: dict[tuple[str, int], int] = {}
     for event in sorted(events, key=lambda event: event.index):
         if event.place is None or event.text in blocks:
             continue
         place = _change(holders, event, event.text in freed)
+        if event.kind is EventKind.MOVE:
+            moved[event.text, place] = event.place
         held = holders.get((event.text, place), set())
         if request in held and len(held) > 1:
             names = " and ".join(_name(dump, other) for other in sorted(held))
-            return f"slot {place} was held by requests {names} at the same time"
+            old = moved.get((event.text, place))
+            how = "" if old is None else f": what lay in slot {old} had been moved into it"
+            return f"slot {place} was held by requests {names} at the same time{how}"
     return None
 
 

@@ -262,7 +262,7 @@ class Tracer:
             other = self.base.looks(twin, Moment.IN if moment is Moment.OUT else Moment.OUT)
             return join([same, other.take(np.flatnonzero(~np.isin(other.start, same.start)))])
         computed = self.baseline_rows(site)
-        if not len(same) or moment is Moment.OUT:
+        if not len(same):
             return computed
         low, high = int(same.start.min()), int(same.stop.max())
         return join([computed.clip(0, low), same, computed.clip(high, self.size)])

@@ -40,7 +40,7 @@ def is_rejected(facts: OriginFacts, other: Seen) -> bool:
 def depends_on_few_tokens(facts: OriginFacts) -> bool:
     """Whether the value is made of tokens alone, before any layer has mixed them."""
     layers = [s.layer_index for s in facts.trace.order if s.layer_index is not None]
-    first = facts.site.layer_index == min(layers, default=None)
+    first = facts.site.layer_index in (None, min(layers, default=None))
     return first and facts.site.kind in (TensorKind.KV_VALUE, TensorKind.CONV_STATE)
 
 

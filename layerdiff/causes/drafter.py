@@ -5,6 +5,7 @@ import numpy as np
 from layerdiff.causes.ruling import Ruling
 from layerdiff.compare import State
 from layerdiff.facts import OriginFacts
+from layerdiff.flow import JUMP_RATIO
 from layerdiff.incoming import beyond_rounding
 from layerdiff.launch import given
 from layerdiff.rounds import accepted_rounds, offsets
@@ -18,8 +19,9 @@ def drafter_state(facts: OriginFacts) -> Ruling | None:
     """drafter-state: the target agrees; the drafter's rows, KV, anchor or count do not."""
     if facts.site.role is not Role.DRAFTER:
         return None
-    compared, differing = _target(facts)
-    if differing is not None:
+    compared, differing, apart = _target(facts)
+    rounding = facts.find.jump and facts.find.relative > JUMP_RATIO * apart
+    if differing is not None and not rounding:
         return Ruling(Cause.DRAFTER_STATE, False, f"the target differs too, at {differing}")
     if not compared:
         return None
@@ -27,20 +29,29 @@ def drafter_state(facts: OriginFacts) -> Ruling | None:
     if found is None:
         words = "what the drafter was given agrees: what differs is made by a kernel of it"
         return Ruling(Cause.DRAFTER_STATE, False, words)
-    words = f"all {compared} cells of the target up to there agree; {found}"
+    agree = f"all {compared} cells of the target up to there agree"
+    if differing is not None:
+        agree = f"the target up to there differs by {apart:.1e} at most, and it by far more"
+    words = f"{agree}; {found}"
     return Ruling(Cause.DRAFTER_STATE, True, words)
 
 
-def _target(facts: OriginFacts) -> tuple[int, str | None]:
-    """Cells of the target that were compared up to the origin, and a site that differs."""
-    compared = 0
+def _target(facts: OriginFacts) -> tuple[int, str | None, float]:
+    """Cells of the target up to the origin that agree, a site that differs, and by how much.
+
+    Infinitely far where sketches do not tell.
+    """
+    compared, differing, apart = 0, None, 0.0
     for column in facts.trace.columns.values():
         if column.site.role is Role.TARGET:
             state = column.diff.state[: facts.find.position + 1]
-            if bool((state == State.DIFFERS).any()):
-                return 0, column.site.name
             compared += int((state == State.AGREES).sum())
-    return compared, None
+            bad = state == State.DIFFERS
+            if bad.any():
+                differing = differing or column.site.name
+                far = column.diff.relative[: len(bad)][bad].max()
+                apart = max(apart, np.inf if np.isnan(far) else float(far))
+    return compared, differing, apart
 
 
 def _cached(facts: OriginFacts) -> str | None:

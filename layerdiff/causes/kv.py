@@ -3,7 +3,7 @@
 import numpy as np
 
 from layerdiff.causes.cached import depends_on_few_tokens, on_the_same_text
-from layerdiff.causes.offsets import length_told
+from layerdiff.causes.offsets import length_confirmed, length_told
 from layerdiff.causes.rewritten import handed_on, wrong_block
 from layerdiff.causes.ruling import Ruling
 from layerdiff.facts import OriginFacts
@@ -68,7 +68,8 @@ def kv_length(facts: OriginFacts) -> Ruling | None:
     if says:
         return Ruling(Cause.KV_LENGTH, True, says)
     if not facts.site.kind.is_kv or facts.find.moment is Moment.COMPUTED:
-        return None
+        confirmed = length_confirmed(facts)
+        return Ruling(Cause.KV_LENGTH, False, confirmed) if confirmed else None
     excluded = wrong_block(facts) or handed_on(facts)
     if excluded:
         return Ruling(Cause.KV_LENGTH, False, excluded)

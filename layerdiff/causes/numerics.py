@@ -93,6 +93,9 @@ def discrete_tie(facts: OriginFacts) -> Ruling | None:
     margin, far = min(found), max(apart)
     cells = facts.cell(0), facts.cell(1)
     reordered = same_choices(facts.lines[0].dump, cells[0], facts.lines[1].dump, cells[1])
+    if reordered and far > 0:
+        words = f"it is the same set in another order, and its scores differ by {far:.1e}"
+        return Ruling(Cause.DISCRETE_TIE, True, f"{words}: a tie among those that were chosen")
     same = "; it is the same set in another order" if reordered else ""
     words = f"the margin of the choice is {margin:.1e}, and its scores differ by {far:.1e}{same}"
     if margin > _SLACK * far:

@@ -7,7 +7,7 @@ from layerdiff.causes.cached import chunk_of
 from layerdiff.facts import OriginFacts
 from layerdiff.format.records import Site
 from layerdiff.lineage import Line
-from layerdiff.passes import Chunk
+from layerdiff.passes import Chunk, chunks
 from layerdiff.vocabulary import EventKind, Reach
 
 
@@ -21,21 +21,40 @@ class Offset:
     expected: int
     """Rows of a healthy cache there."""
 
+    @property
+    def wrong(self) -> bool:
+        """Whether rows are missing, or too many."""
+        return self.held != self.expected
 
-def wrong_offset(facts: OriginFacts) -> Offset | None:
-    """A count that does not go with the origin's pass, of a cache that the origin reads."""
-    chunk, line = chunk_of(facts, 1), facts.trace.candidate
-    if chunk is None or facts.site.kind.is_state:
-        return None
-    for event in told(line.dump, EventKind.OFFSET, request=chunk.request):
-        if event.pass_index != chunk.pass_index or event.value is None or event.site is None:
+
+def offsets(facts: OriginFacts) -> list[Offset]:
+    """What the caches that an origin reads said before its pass and those before it, in order."""
+    last, line = chunk_of(facts, 1), facts.trace.candidate
+    if last is None or facts.site.kind.is_state:
+        return []
+    found = []
+    ran = {chunk.pass_index: chunk for chunk in chunks(line.dump, last.request)}
+    until = last.pass_index
+    for event in told(line.dump, EventKind.OFFSET, request=last.request, until_pass=until):
+        chunk = ran.get(event.pass_index)
+        if event.value is None or event.site is None or chunk is None:
             continue
         site = line.dump.sites[event.site]
         if _is_read(facts, site):
             expected = _expected(facts.trace.baseline, site, chunk.start, event.value)
-            if event.value != expected:
-                return Offset(chunk, event.value, expected)
-    return None
+            found.append(Offset(chunk, event.value, expected))
+    return found
+
+
+def wrong_offset(facts: OriginFacts) -> Offset | None:
+    """A count that does not go with the origin's pass, of a cache that the origin reads.
+
+    Of several passes that it stayed wrong in, the first one's.
+    """
+    told_before, here = _split(offsets(facts))
+    if not any(offset.wrong for offset in here):
+        return None
+    return next(offset for offset in (*told_before, *here) if offset.wrong)
 
 
 def _is_read(facts: OriginFacts, site: Site) -> bool:
@@ -68,13 +87,33 @@ def _expected(baseline: Line, site: Site, start: int, held: int) -> int:
     return held if held < start and not known else start
 
 
+def _split(found: list[Offset]) -> tuple[list[Offset], list[Offset]]:
+    """Those of earlier passes, and those of the last one."""
+    last = found[-1].chunk.pass_index if found else None
+    here = [offset for offset in found if offset.chunk.pass_index == last]
+    return found[: len(found) - len(here)], here
+
+
+def length_confirmed(facts: OriginFacts) -> str | None:
+    """What shows that the caches which the origin reads held a row for each token before it."""
+    made = facts.pass_of(1)
+    _, here = _split(offsets(facts))
+    if not here or here[0].chunk.pass_index != made or any(offset.wrong for offset in here):
+        return None
+    return (
+        f"this layer's cache says that it holds {here[0].held} rows before {here[0].chunk}, as "
+        "it should"
+    )
+
+
 def length_told(facts: OriginFacts) -> str | None:
     """What shows that a cache holds more or fewer rows than tokens were seen."""
     found = wrong_offset(facts)
     if found is None:
         return None
     extra = found.held - found.expected
-    what = f"{extra} are there twice" if extra > 0 else f"{-extra} are missing"
+    verb = "is" if abs(extra) == 1 else "are"
+    what = f"{extra} {verb} there twice" if extra > 0 else f"{-extra} {verb} missing"
     return (
         f"this layer's cache says that it holds {found.held} rows before {found.chunk}, where "
         f"{found.expected} belong: {what}"

@@ -1,5 +1,7 @@
 """Causes that show in what a pass read from a cache: states, and rows of a KV cache."""
 
+from dataclasses import replace
+
 from layerdiff.causes.cached import (
     depends_on_few_tokens,
     found_in_cache,
@@ -13,7 +15,8 @@ from layerdiff.causes.layout import layout
 from layerdiff.causes.rewritten import wrong_block
 from layerdiff.causes.ruling import Ruling
 from layerdiff.causes.unwritten import left_as_read
-from layerdiff.facts import OriginFacts
+from layerdiff.compare import State
+from layerdiff.facts import OriginFacts, Seen
 from layerdiff.slots import foreign_slot
 from layerdiff.vocabulary import Cause
 
@@ -96,7 +99,8 @@ def foreign(facts: OriginFacts) -> Ruling | None:
     ]
     if not others:
         return Ruling(Cause.STATE_FOREIGN, False, "only values of the same prefix equal it")
-    if depends_on_few_tokens(facts) or (facts.site.kind.is_kv and len(rows) < 2):
+    weak = depends_on_few_tokens(facts) or (facts.site.kind.is_kv and len(rows) < 2)
+    if weak and not _with_others(facts, others[0]):
         words = "it equals another request's, but may do so by its last tokens alone"
         return Ruling(Cause.STATE_FOREIGN, False, words)
     other = others[0]
@@ -106,6 +110,24 @@ def foreign(facts: OriginFacts) -> Ruling | None:
         f"it is the value of request {other.request_name!r} at position {other.position} "
         f"({other.side}), under another prefix, and of no request with this one",
     )
+
+
+def _with_others(facts: OriginFacts, other: Seen) -> bool:
+    """Whether what else was read there, and sums up the whole prefix, is of the same request."""
+    at, found = facts.find.position, False
+    for (_, moment), column in facts.trace.columns.items():
+        if moment is not facts.find.moment or not column.site.kind.is_state:
+            continue
+        if at >= len(column.diff.state) or column.diff.state[at] != State.DIFFERS:
+            continue
+        beside = replace(facts, find=replace(facts.find, site=column.site), recognised={})
+        if depends_on_few_tokens(beside):
+            continue
+        where = [(seen.side, seen.request, seen.position) for seen in beside.elsewhere()]
+        if (other.side, other.request, other.position) not in where:
+            return False
+        found = True
+    return found
 
 
 def _belongs_elsewhere(facts: OriginFacts) -> str | None:

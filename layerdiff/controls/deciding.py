@@ -8,6 +8,7 @@ from layerdiff.controls.plan import ControlRun
 from layerdiff.describe import origin_kind
 from layerdiff.facts import OriginFacts
 from layerdiff.model import Evidence, Origin, RuledOut
+from layerdiff.slots import shared_slot
 from layerdiff.vocabulary import Cause, OriginKind
 
 _BY_REUSE = (
@@ -15,15 +16,32 @@ _BY_REUSE = (
     *(Cause.STATE_NOT_WRITTEN, Cause.LAYOUT, Cause.DTYPE_REQUANT, Cause.KV_ORDER),
     *(Cause.KV_LENGTH, Cause.KV_MIXED_ORIGIN, Cause.KV_OVERWRITTEN, Cause.STATE_FOREIGN),
     *(Cause.STATE_CORRUPTED, Cause.ROPE_REGIME, Cause.ROPE_OFFSET, Cause.MASK_SEAM),
-    *(Cause.KV_READ_PATH, Cause.PARTIAL_MERGE),
+    *(Cause.KV_READ_PATH, Cause.PARTIAL_MERGE, Cause.COMPILE_MODE),
 )
-DECIDED_BY = {
+_DECIDED_BY = {
     **dict.fromkeys(_BY_REUSE, "no-state"),
     Cause.PAD_CONTAMINATION: "solo",
     Cause.BATCH_COMPOSITION: "solo",
     Cause.STALE_READ: "poison-slack",
 }
 """The control that takes a cause away, and only that."""
+
+
+def decided_by(cause: Cause, facts: OriginFacts) -> str | None:
+    """The name of the control that decides whether a cause is one; None where none does."""
+    if cause is Cause.OUTPUT_BUFFER and has_mates(facts):
+        return "solo"
+    if cause is Cause.STATE_FOREIGN and _shares_its_slot(facts):
+        return "solo"
+    return _DECIDED_BY.get(cause)
+
+
+def _shares_its_slot(facts: OriginFacts) -> bool:
+    """Whether another request holds the origin's slot at the same time."""
+    made = facts.pass_of(1)
+    return made is not None and bool(
+        shared_slot(facts.trace.candidate.dump, facts.trace.candidate.request, made)
+    )
 
 
 @dataclass(slots=True)
@@ -55,7 +73,7 @@ def decide(origin: Origin, facts: OriginFacts, controls: Sequence[ControlRun]) -
         OriginKind.GLUE,
     ):
         _decide_kernel(facts, named, decision)
-    elif (name := DECIDED_BY.get(origin.cause)) in named:
+    elif (name := decided_by(origin.cause, facts)) in named:
         _decide_by_removal(named[name], facts, decision)
     return decision
 

@@ -27,6 +27,8 @@ class _Plan:
 
 
 _PLANS = {
+    "cold": _Plan("cold", "", "a cold run agrees with it", "a cold run differs from it too"),
+    "warm": _Plan("cold", "", "a warm run agrees with it", "a warm run differs from it too"),
     "cold-repeat": _Plan(
         "cold",
         "",

@@ -8,10 +8,10 @@ import numpy as np
 from layerdiff.comparison import Comparison
 from layerdiff.controls import rulings
 from layerdiff.controls.deciding import (
-    DECIDED_BY,
     Decision,
     begins_behind_a_hit,
     decide,
+    decided_by,
     has_mates,
     poison_name,
 )
@@ -46,7 +46,7 @@ def settle(main: Comparison, controls: Sequence[ControlRun]) -> Report:
         origins=origins,
         controls=tuple(describe(control) for control in controls),
         masked=find_masked(main, origins),
-        warnings=(*report.warnings, *_warnings(main, controls)),
+        warnings=(*report.warnings, *_warnings(origins, controls)),
     )
     return _against_reference(report, controls)
 
@@ -111,10 +111,10 @@ def _next_step(origin: Origin, decision: Decision) -> str:
     return _STEPS.get(decision.cause, origin.next_step)
 
 
-def _warnings(main: Comparison, controls: Sequence[ControlRun]) -> list[str]:
+def _warnings(origins: Sequence[Origin], controls: Sequence[ControlRun]) -> list[str]:
     """Noise that no origin of the main comparison shows."""
     found = []
-    named = any(origin.cause is Cause.NONDETERMINISM for origin in main.report.origins)
+    named = any(origin.cause is Cause.NONDETERMINISM for origin in origins)
     for control in controls:
         report = control.comparison.report
         if "-repeat" in control.name and report.origins and not named:
@@ -162,8 +162,9 @@ def wanted(main: Comparison, ran: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def _wanted_by(origin: Origin, facts: OriginFacts) -> list[str]:
-    if origin.cause in DECIDED_BY:
-        return [DECIDED_BY[origin.cause]]
+    deciding = decided_by(origin.cause, facts)
+    if deciding is not None:
+        return [deciding]
     if origin.cause is not Cause.UNKNOWN:
         return []
     found = []

@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections.abc import Mapping
 
 from layerdiff.model import KernelSide, Masked, Origin, Report, Where
 from layerdiff.sketch import FLOOR
@@ -161,24 +162,33 @@ def _more(origin: Origin) -> str:
 
 
 def _kernel_lines(origin: Origin) -> list[str]:
+    """Both kernels with the facts in which they differ, then those that they share."""
     lines = []
-    for name, side in (
-        ("baseline", origin.kernel.baseline),
-        ("candidate", origin.kernel.candidate),
-    ):
+    sides = (origin.kernel.baseline, origin.kernel.candidate)
+    shared = _shared_facts(*sides)
+    for name, side in zip(("baseline", "candidate"), sides, strict=True):
         if side is not None and side.name:
-            lines += _labelled("kernel", f"{name}: {_kernel_words(side)}")
+            own = {fact: value for fact, value in side.facts.items() if fact not in shared}
+            lines += _labelled("kernel", f"{name}: {side.name}({_fact_words(own)})")
+    if shared and lines:
+        lines += _labelled("", f"both: {_fact_words(shared)}")
     if origin.kernel.source:
         lines += _labelled("source", origin.kernel.source)
     return lines
 
 
-def _kernel_words(side: KernelSide) -> str:
-    facts = ", ".join(
+def _shared_facts(baseline: KernelSide | None, candidate: KernelSide | None) -> dict[str, object]:
+    if baseline is None or candidate is None:
+        return {}
+    ours, theirs = candidate.facts, baseline.facts
+    return {name: ours[name] for name in ours if name in theirs and ours[name] == theirs[name]}
+
+
+def _fact_words(facts: Mapping[str, object]) -> str:
+    return ", ".join(
         f"{name}={textwrap.shorten(str(value), _FACT, placeholder=' ...')}"
-        for name, value in side.facts.items()
+        for name, value in facts.items()
     )
-    return f"{side.name}({facts})" if facts else side.name
 
 
 _CLAIMS = {

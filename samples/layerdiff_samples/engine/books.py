@@ -3,7 +3,8 @@
 from layerdiff.vocabulary import EventKind
 from layerdiff_samples.engine.block_pool import BlockPool
 from layerdiff_samples.engine.recording import Recording
-from layerdiff_samples.engine.request import Chunk, Writer
+from layerdiff_samples.engine.request import Chunk
+from layerdiff_samples.engine.writer import Writer
 
 
 def tell_reads(recording: Recording, pool: BlockPool, chunk: Chunk) -> None:

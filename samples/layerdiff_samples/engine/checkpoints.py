@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from layerdiff.vocabulary import EventKind, Moment
 from layerdiff_samples.engine.draft_rows import DraftRows
 from layerdiff_samples.engine.recording import Recording
-from layerdiff_samples.engine.request import Chunk, Request, State, Writer
+from layerdiff_samples.engine.request import Chunk, Request, State
 from layerdiff_samples.engine.state_pool import StatePool
+from layerdiff_samples.engine.writer import Writer
 
 
 @dataclass(slots=True, eq=False)

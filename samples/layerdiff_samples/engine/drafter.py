@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from layerdiff.vocabulary import EventKind, Moment, Phase, Reach, Role, TensorKind
+from layerdiff_samples.engine.books import book
 from layerdiff_samples.engine.context import Context
 from layerdiff_samples.engine.draft_rows import DraftRows
 from layerdiff_samples.engine.heads import Heads, Keys
@@ -50,12 +51,25 @@ class Drafter:
         """Rows for a request that begins or goes on: those of a checkpoint, or none yet."""
         config = self.context.config
         if saved is not None:
-            request.draft_rows = saved.copy(saved.length)
+            self.take_over(request, saved.copy(saved.length))
             return
         shape = (config.max_length, config.kv_heads, config.head_dim)
         request.draft_rows = DraftRows(
             torch.zeros(shape), torch.zeros(shape), 0, torch.zeros(config.width)
         )
+
+    def take_over(self, request: Request, rows: DraftRows) -> None:
+        """A request goes on from rows that others made."""
+        request.draft_rows = rows
+        for start, stop, writer in rows.written:
+            self.context.recording.event(
+                EventKind.KV_READ,
+                request=request,
+                writer=writer,
+                start=start,
+                stop=stop,
+                text="drafter",
+            )
 
     def keep(self, request: Request, position: int) -> DraftRows | None:
         """A copy of the rows below *position*, for a checkpoint."""
@@ -136,7 +150,7 @@ class Drafter:
 
     def _pass(self, chunks: list[Chunk], sources: Sequence[Tensor], *, step: int) -> list[Tensor]:
         """One pass: the drafter's hidden rows; requests that decode get one more draft."""
-        mark = f".step{step}" if step else ""
+        mark = _mark(step)
         with self.context.recording.forward_pass(chunks, Phase.DRAFT):
             hidden = self._forward(chunks, torch.cat(list(sources)), step, mark)
             drafting = []
@@ -160,7 +174,14 @@ class Drafter:
             inputs=[self._source_site(step)],
             reach=Reach.PREFIX,
         )
-        recording.rows(scope, f"token{mark}", embedded, kind=TensorKind.AUX)
+        recording.rows(
+            scope,
+            f"token{mark}",
+            embedded,
+            kind=TensorKind.AUX,
+            inputs=[scope.name(f"logits{_mark(step - 1)}")] if step else [],
+            reach=Reach.PREFIX,
+        )
         (joined,) = context.map_rows(self.join, chunks, source, embedded)
         kernel = context.row_kernel(self.join, chunks)
         inputs = [scope.name(f"source{mark}"), scope.name(f"token{mark}")]
@@ -180,7 +201,7 @@ class Drafter:
         """What a row starts from: the row one position earlier, of the target or its own."""
         if step == 0:
             return self._model.exit
-        return self._scope.name("out" if step == 1 else f"out.step{step - 1}")
+        return self._scope.name(f"out{_mark(step - 1)}")
 
     def _attend(
         self, chunk: Chunk, query: Tensor, made: tuple[Tensor, Tensor], step: int, mark: str
@@ -198,6 +219,7 @@ class Drafter:
             site=self._scope.name("key"),
         )
         rows.key[start:stop], rows.value[start:stop] = made
+        self._book(chunk, rows)
         if step:
             rows.steps = step
         else:
@@ -207,6 +229,17 @@ class Drafter:
         before = ["", *(f".step{earlier}" for earlier in range(1, step))] if step else []
         sites = [self._scope.name(f"{p}{m}") for p in ("key", "value") for m in before]
         return self._heads.attend(chunk, query, keys, step=mark, inputs=sites)
+
+    def _book(self, chunk: Chunk, rows: DraftRows) -> None:
+        recording, request = self.context.recording, chunk.request
+        book(rows.written, chunk.start, chunk.stop, recording.writer(request))
+        recording.event(
+            EventKind.KV_WRITE,
+            request=request,
+            start=chunk.start,
+            stop=chunk.stop,
+            text="drafter",
+        )
 
     def join(self, matmul: Matmul, source: Tensor, embedded: Tensor) -> tuple[Tensor]:
         """A tile of rows from hidden rows and embeddings: [TILE, width]."""
@@ -233,3 +266,8 @@ class Drafter:
         )
         for chunk, row in zip(chunks, logits, strict=True):
             chunk.request.drafts.append(context.parts.sample(row))
+
+
+def _mark(step: int) -> str:
+    """What stands behind the port in the names of sites of one drafting step."""
+    return f".step{step}" if step else ""

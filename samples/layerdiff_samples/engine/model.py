@@ -16,6 +16,8 @@ from layerdiff_samples.engine.weights import Weights
 
 CONV = "ngram:conv"
 """The state of the convolution over n-grams."""
+BEST = 20
+"""Tokens of a row whose order is told."""
 
 
 class Model:
@@ -67,7 +69,27 @@ class Model:
             spans=spans,
             glue=True,
         )
+        self._tell_best(reported, spans)
         return split_rows(chunks, reported)
+
+    def _tell_best(self, reported: Tensor, spans: list[tuple[Request, int, int]]) -> None:
+        """The best tokens of each row, in the engine's order and sorted by id.
+
+        The second tells a mere reorder of ties from another choice.
+        """
+        recording, scope = self._context.recording, Scope("output")
+        if not recording.on:
+            return
+        values, order = reported.sort(dim=1, descending=True, stable=True)
+        best = order[:, :BEST]
+        margin = (values[:, :BEST] - values[:, 1 : BEST + 1]).amin(dim=1, keepdim=True)
+        for port, tensor, kind, entries in (
+            ("margin", margin, TensorKind.SCALE, ["logits"]),
+            ("best", best, TensorKind.TOPK, ["logits", "margin"]),
+            ("best_by_id", best.sort(dim=1).values, TensorKind.TOPK, ["best"]),
+        ):
+            inputs = [scope.name(entry) for entry in entries]
+            recording.rows(scope, port, tensor, kind=kind, inputs=inputs, spans=spans)
 
     def leave(self, request: Request, state: State) -> None:
         """Tells what the caches hold of a request at its end."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from layerdiff_samples.engine.checkpoints import Checkpoint
 from layerdiff_samples.engine.draft_rows import DraftRows
 from layerdiff_samples.engine.prefix_cache import Entry
-from layerdiff_samples.engine.request import Writer
+from layerdiff_samples.engine.writer import Writer
 
 if TYPE_CHECKING:
     from layerdiff_samples.engine.engine import Engine

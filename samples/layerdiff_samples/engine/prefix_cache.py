@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from layerdiff_samples.engine.block_pool import BlockPool
 from layerdiff_samples.engine.checkpoints import Checkpoint, Checkpoints
 from layerdiff_samples.engine.config import EngineConfig
-from layerdiff_samples.engine.request import Request, Writer
+from layerdiff_samples.engine.request import Request
+from layerdiff_samples.engine.writer import Writer
 
 
 @dataclass(slots=True, eq=False)

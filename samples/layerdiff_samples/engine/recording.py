@@ -11,8 +11,9 @@ from torch import Tensor
 
 from layerdiff.vocabulary import EventKind, Moment, Phase, Reach, Role, TensorKind
 from layerdiff_hooks.recorder import Recorder
-from layerdiff_samples.engine.request import Chunk, Request, State, Writer
+from layerdiff_samples.engine.request import Chunk, Request, State
 from layerdiff_samples.engine.state_sites import state_site
+from layerdiff_samples.engine.writer import Writer
 
 NO_KERNEL = 0
 """What stands for a kernel that is not told."""

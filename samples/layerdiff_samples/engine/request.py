@@ -8,15 +8,7 @@ import torch
 
 from layerdiff.vocabulary import Phase
 from layerdiff_samples.engine.draft_rows import DraftRows
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Who wrote rows or a state, as the engine's own books say."""
-
-    request: str
-    pass_index: int
-
+from layerdiff_samples.engine.writer import Writer
 
 State: TypeAlias = dict[str, torch.Tensor]
 """What a request keeps in its slot, by name, such as ``layers.0:recurrent``."""
