@@ -74,7 +74,7 @@ def _print_instead(arguments: argparse.Namespace, why: str) -> int:
 
         raise UsageError("--pair needs two dumps")
     print(f"layerdiff: {why}; this is what 'layerdiff diff' prints", file=sys.stderr)
-    words = {"format": "text", "output": None}
+    words = {"format": "text", "output": None, "reference": None}
     return DiffCommand().run(argparse.Namespace(**vars(arguments), **words))
 
 
