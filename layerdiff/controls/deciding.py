@@ -130,7 +130,7 @@ def _decide_kernel(facts: OriginFacts, named: dict[str, ControlRun], decision: D
             RuledOut(Cause.KERNEL_MISMATCH, "cold-split takes the same way at the same chunks")
         )
     elif equal is False and rulings.parts_there(split, facts):
-        _mismatch(facts, decision)
+        _mismatch(split, facts, decision)
 
 
 def _ignores_state(facts: OriginFacts, named: dict[str, ControlRun], decision: Decision) -> bool:
@@ -169,17 +169,18 @@ def _batch(facts: OriginFacts, named: dict[str, ControlRun], decision: Decision)
     return False
 
 
-def _mismatch(facts: OriginFacts, decision: Decision) -> None:
-    ours, theirs = facts.kernel(1), facts.kernel(0)
-    if ours is None or theirs is None or ours.name == theirs.name:
+def _mismatch(split: ControlRun, facts: OriginFacts, decision: Decision) -> None:
+    apart = rulings.twin_origin(split, facts)
+    expected, taken = (None, None) if apart is None else (apart.kernel(0), apart.kernel(1))
+    if expected is None or taken is None or expected.name == taken.name:
         decision.add("the same chunks without reuse (cold-split) give other bits here")
         decision.open = True
         return
     decision.cause = Cause.KERNEL_MISMATCH
     decision.mechanism = not decision.open
     decision.add(
-        f"the same chunks without reuse (cold-split) give other bits, inputs agreeing: only a run "
-        f"that reuses takes {ours.name}, the baseline takes {theirs.name}"
+        f"the same chunks without reuse (cold-split) take {expected.name} and give other bits, "
+        f"inputs agreeing: only a run that reuses takes {taken.name} there"
     )
     because = "the baseline's code at the candidate's chunks does not give the candidate's bits"
     decision.ruled_out.append(RuledOut(Cause.SHAPE_DISPATCH, because))

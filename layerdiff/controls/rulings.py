@@ -50,6 +50,21 @@ def parts_there(control: ControlRun, facts: OriginFacts) -> bool:
     )
 
 
+def twin_origin(control: ControlRun, facts: OriginFacts) -> OriginFacts | None:
+    """The control's own origin at the same cell."""
+    return next(
+        (
+            other
+            for other in control.comparison.facts
+            if other is not None
+            and (other.site.name, other.site.role) == (facts.site.name, facts.site.role)
+            and other.find.moment is facts.find.moment
+            and facts.find.position in other.find.positions
+        ),
+        None,
+    )
+
+
 def gone(control: ControlRun, facts: OriginFacts) -> bool | None:
     """Whether the origin and what it directly reaches agree in a control that removes its cause.
 
