@@ -68,6 +68,7 @@ def compare_column(
     compared = int((ours.stop - ours.start).sum())
     if len(ours) == len(theirs) and _same_runs(ours, theirs):
         equal = _equal_roots(baseline[0], theirs, candidate[0], ours)
+        equal &= ~_in_question(ours, ~equal, drafted, size)
         _mark_runs(state, ours.take(np.flatnonzero(equal)), State.AGREES)
         ours, theirs = ours.take(np.flatnonzero(~equal)), theirs.take(np.flatnonzero(~equal))
     if len(ours) or len(theirs):
@@ -86,6 +87,24 @@ def _final(cells: Cells, drafted: NDArray[np.int64] | None) -> Cells:
     kept = cells.take(last | ~np.isin(cells.position, drafted))
     only = np.isin(kept.position, drafted)
     return replace(kept, occurrence=np.where(only, 0, kept.occurrence))
+
+
+def _in_question(
+    runs: Segments,
+    unequal: NDArray[np.bool_],
+    drafted: NDArray[np.int64] | None,
+    size: int,
+) -> NDArray[np.bool_]:
+    """Which runs hold a drafted position of which another version differs: the last one counts."""
+    if drafted is None or not len(drafted) or not unequal.any():
+        return np.zeros(len(runs), bool)
+    edges = np.zeros(size + 1, np.int64)
+    np.add.at(edges, runs.start[unequal], 1)
+    np.add.at(edges, runs.stop[unequal], -1)
+    differing = (edges.cumsum()[:size] > 0) & np.isin(np.arange(size), drafted)
+    before = np.concatenate([[0], np.cumsum(differing)])
+    touched: NDArray[np.bool_] = before[runs.stop] > before[runs.start]
+    return touched
 
 
 def _same_runs(a: Segments, b: Segments) -> bool:

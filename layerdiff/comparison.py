@@ -7,8 +7,8 @@ from functools import partial
 from layerdiff.answer import build_answer
 from layerdiff.digest_store import DigestStore
 from layerdiff.errors import PairingError, UsageError
-from layerdiff.fingerprint import same_architecture, same_key
 from layerdiff.facts import OriginFacts
+from layerdiff.fingerprint import same_architecture, same_key
 from layerdiff.format.reader import Dump
 from layerdiff.lineage import Line, trace_line
 from layerdiff.model import Report

@@ -14,6 +14,7 @@ from layerdiff.compare import distances, equal_cells
 from layerdiff.digest_store import DigestStore
 from layerdiff.format.reader import Site
 from layerdiff.lineage import Line, Steps
+from layerdiff.misplaced import misplaced
 from layerdiff.segments import Cells, expand
 from layerdiff.vocabulary import Moment
 
@@ -30,6 +31,8 @@ class Breaches:
     relative: NDArray[np.float32]
     unwritten: NDArray[np.int64]
     """Positions that were looked at and whose writing nothing recorded."""
+    misplaced: NDArray[np.int64]
+    """Those of them that were read with the state of another position."""
 
     def at(self, moment: Moment, size: int) -> "Changed":
         """What changed at each position, as looks of one moment found it."""
@@ -38,6 +41,9 @@ class Breaches:
         changed.mask[self.look.position[here]] = True
         with np.errstate(invalid="ignore"):
             np.maximum.at(changed.size, self.look.position[here], self.relative[here])
+        if moment is Moment.IN:
+            places = self.misplaced[self.misplaced < size]
+            changed.mask[places], changed.size[places] = True, np.nan
         return changed
 
 
@@ -61,12 +67,15 @@ def follow_custody(line: Line, store: DigestStore, site: Site, steps: Steps) -> 
     look, before = cells.take(looks), cells.take(looks - 1)
     changed = ~equal_cells((store, before), (store, look))
     look, before = look.take(changed), before.take(changed)
+    unwritten = np.unique(cells.position[~again & ~written])
+    is_state = site.kind.is_state
     return Breaches(
         moments[looks][changed],
         look,
         before,
         distances((store, before), (store, look)),
-        np.unique(cells.position[~again & ~written]),
+        unwritten,
+        misplaced(line, store, site, unwritten) if is_state else unwritten[:0],
     )
 
 

@@ -16,6 +16,7 @@ from layerdiff.model import (
     Severity,
     Where,
 )
+from layerdiff.next_steps import STEPS
 from layerdiff.outputs import top1_flips
 from layerdiff.vocabulary import (
     Cause,
@@ -263,7 +264,9 @@ def _next_step(facts: OriginFacts, cause: Cause) -> str:
     if line.unobserved and line.foreign_source is None and _cached(facts):
         return "record the passes that filled the cache too: the warm arm begins with an empty one"
     if cause is not Cause.UNKNOWN:
-        return "look at what runs between the writing of this value and its reading"
+        if origin_kind(facts) is OriginKind.STATE:
+            return STEPS.get(cause, STEPS[Cause.STATE_CORRUPTED])
+        return f"look at what {facts.site.name} is computed with in the candidate alone"
     if origin_kind(facts) is OriginKind.GLUE:
         return f"look at the code between {facts.site.name} and what comes before it"
     return (

@@ -71,9 +71,7 @@ def _unwritten(line: Line) -> list[str]:
     where = f"positions [0, {line.unobserved}) in the cache of request {name!r}"
     if source is not None:
         return [f"{line.dump.arm}: {where} were filled by request {source!r}, with other tokens"]
-    gap = (
-        f"{line.dump.arm}: the writer of {where} is unobserved; record from an empty cache on"
-    )
+    gap = f"{line.dump.arm}: the writer of {where} is unobserved; record from an empty cache on"
     return [gap]
 
 

@@ -12,6 +12,7 @@ from layerdiff.model import (
     ReachOut,
     Severity,
 )
+from layerdiff.next_steps import STEPS
 from layerdiff.pairing import PairKind
 from layerdiff.rounds import accepted_rounds
 from layerdiff.shifted import runs_again
@@ -52,7 +53,7 @@ def _origin(request: str, tensor: str, position: int, cause: Cause, fact: str) -
         ruled_out=(),
         severity=Severity(None, None, SizeClass.UNKNOWN),
         reach=ReachOut(0, (), False, None),
-        next_step="run both arms with the same input, then compare again",
+        next_step=STEPS.get(cause, STEPS[Cause.REQUEST_MISMATCH]),
     )
 
 

@@ -142,6 +142,8 @@ def _ignores_state(facts: OriginFacts, named: dict[str, ControlRun], decision: D
     if read is False:
         decision.cause, decision.mechanism = Cause.STATE_IGNORED, True
         decision.add("overwriting what this layer restored changes no bit of what it computes")
+        because = "equal bits of cold-split would only say that it ignores its state there too"
+        decision.ruled_out.append(RuledOut(Cause.SHAPE_DISPATCH, because))
     elif read:
         because = "overwriting what this layer restored changes what it computes"
         decision.ruled_out.append(RuledOut(Cause.STATE_IGNORED, because))

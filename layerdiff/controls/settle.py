@@ -20,6 +20,7 @@ from layerdiff.describe import origin_kind
 from layerdiff.facts import OriginFacts
 from layerdiff.masked import find_masked
 from layerdiff.model import Origin, Report
+from layerdiff.next_steps import STEPS
 from layerdiff.vocabulary import (
     Cause,
     Confidence,
@@ -96,19 +97,8 @@ def _confidence(origin: Origin, decision: Decision, proved: Sequence[str]) -> Co
     return origin.confidence if decision.cause is origin.cause else Confidence.CONSISTENT
 
 
-_STEPS = {
-    Cause.SHAPE_DISPATCH: "reuse added nothing: this kernel gives other bits at the other shape; "
-    "give both arms the same chunks, or fix the kernel's dispatch",
-    Cause.KERNEL_MISMATCH: "make runs that reuse take the baseline's kernel",
-    Cause.STATE_IGNORED: "find out why the restored state does not reach this kernel",
-    Cause.BATCH_COMPOSITION: "make the row's arithmetic independent of the rest of its batch",
-    Cause.NONDETERMINISM: "make this kernel give the same bits for the same inputs, then compare "
-    "cold with warm again",
-}
-
-
 def _next_step(origin: Origin, decision: Decision) -> str:
-    return _STEPS.get(decision.cause, origin.next_step)
+    return STEPS.get(decision.cause, origin.next_step)
 
 
 def _warnings(origins: Sequence[Origin], controls: Sequence[ControlRun]) -> list[str]:
@@ -142,7 +132,7 @@ def _against_reference(report: Report, controls: Sequence[ControlRun]) -> Report
                     also=tuple(c for c in (origin.cause, *origin.also) if c is not Cause.UNKNOWN),
                     proved=("location",),
                     confidence=Confidence.PROVED,
-                    next_step="both arms share this fault: compare each with the reference",
+                    next_step=STEPS[Cause.BOTH_WRONG],
                 )
                 for rank, origin in enumerate(jumps, start=1)
             )

@@ -273,7 +273,7 @@ def _labelled(label: str, words: str) -> list[str]:
     return textwrap.wrap(
         words,
         _WIDTH,
-        initial_indent=f"  {label:<{_LABEL - 2}}",
+        initial_indent=f"  {label:<{_LABEL - 3}} ",
         subsequent_indent=" " * _LABEL,
         break_long_words=False,
         break_on_hyphens=False,

@@ -110,8 +110,10 @@ class TestNondeterminism:
         """The site differs between two warm runs whose inputs agree."""
         arms.run("warm", FILL, SHAPE)
         arms.run("warm-repeat", FILL, Plant(MIXER, HIT + 2, scale=1 + 2**-18))
-        first = arms.settle().origins[0]
+        report = arms.settle()
+        first = report.origins[0]
         assert (first.cause, first.confidence) == (Cause.NONDETERMINISM, Confidence.PROVED)
+        assert not any("does not repeat" in warning for warning in report.warnings)
 
     def test_an_inherited_difference_is_not_it(self, arms: Arms) -> None:
         """A cell that is noisy because of what comes in is at most suspected."""

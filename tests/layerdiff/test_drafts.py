@@ -74,6 +74,29 @@ def test_a_writer_that_neither_arm_recorded_is_a_gap(tmp_path: Path, unrecorded:
     assert any("unobserved" in gap for gap in found.coverage.gaps)
 
 
+def test_a_writer_of_other_tokens_is_named(tmp_path: Path) -> None:
+    """It was recorded, so nobody is asked to record it: its tokens are not the prefix's."""
+    values = np.random.default_rng(1).standard_normal((12, 2, 4)).astype(np.float32)
+    paths = []
+    for hit in (0, 6):
+        paths.append(tmp_path / f"{hit}.h5")
+        with DumpBuilder(paths[-1], arm="run") as builder:
+            builder.site("attn:key", kind=TensorKind.KV_KEY, layer_index=0)
+            source = builder.request("fill", range(50, 56)) if hit else None
+            if source is not None:
+                builder.observe("attn:key", values[:hit] + 1, [(source, 0, hit)])
+                builder.commit([(source, 0, hit)])
+            request = builder.request("r1", range(12), hit=hit, source=source)
+            if hit:
+                span = [(request, 0, hit)]
+                builder.observe("attn:key", values[:hit] + 1, span, moment=Moment.IN)
+            builder.observe("attn:key", values[hit:], [(request, hit, 12)])
+            builder.commit([(request, hit, 12)])
+    found = report(*paths)
+    assert any("filled by request 'fill', with other tokens" in g for g in found.coverage.gaps)
+    assert not any("unobserved" in gap for gap in found.coverage.gaps)
+
+
 def test_a_difference_of_unknown_size_does_not_make_the_next_one_a_jump(tmp_path: Path) -> None:
     """int8 keys without sketches differ first; the attention output behind them follows."""
     paths = []

@@ -266,6 +266,27 @@ def test_logits_that_an_arm_never_made_are_missing(tmp_path: Path) -> None:
     assert report(paths[0], paths[2]).verdict is Verdict.INCONCLUSIVE
 
 
+def test_what_is_made_of_logits_that_an_arm_skipped(tmp_path: Path) -> None:
+    """The best tokens of a row whose head one arm did not run follow from it too."""
+    paths = []
+    for heads in ([0, 1, 2, 3], [3], []):
+        paths.append(tmp_path / f"{len(heads)}.h5")
+        with DumpBuilder(paths[-1], arm="run") as builder:
+            request = builder.request("r1", TOKENS[:4])
+            builder.site("norm:out")
+            builder.site("head:out", kind=TensorKind.LOGITS, inputs=["norm:out"])
+            builder.site("given:out", kind=TensorKind.LOGITS, inputs=["head:out"])
+            builder.site("given:best", kind=TensorKind.TOPK, inputs=["given:out"])
+            builder.observe("norm:out", np.ones((4, 4), np.float32), [(request, 0, 4)])
+            for at in heads:
+                for name in ("head:out", "given:out", "given:best"):
+                    builder.observe(name, np.ones((1, 9), np.float32), [(request, at, at + 1)])
+            builder.commit([(request, 0, 4)])
+    assert report(paths[0], paths[1]).verdict is Verdict.IDENTICAL
+    assert report(paths[1], paths[0]).verdict is Verdict.IDENTICAL
+    assert report(paths[0], paths[2]).verdict is Verdict.INCONCLUSIVE
+
+
 def test_a_generated_token_that_flips_alone_is_a_difference(tmp_path: Path) -> None:
     """Every row agrees up to it, and still the runs part there."""
     paths = []

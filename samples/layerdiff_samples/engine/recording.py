@@ -15,7 +15,7 @@ from layerdiff_samples.engine.request import Chunk, Request, State
 from layerdiff_samples.engine.state_sites import state_site
 from layerdiff_samples.engine.writer import Writer
 
-NO_KERNEL = 0
+NO_KERNEL = -1
 """What stands for a kernel that is not told."""
 NONE = -1
 
@@ -179,7 +179,12 @@ class Recording:
         )
 
     def states(
-        self, request: Request, position: int, state: State, moment: Moment, kernel: int = 0
+        self,
+        request: Request,
+        position: int,
+        state: State,
+        moment: Moment,
+        kernel: int = NO_KERNEL,
     ) -> None:
         """States that have consumed *position* tokens, by name."""
         if self._recorder is None:

@@ -172,3 +172,16 @@ def test_the_same_set_in_another_order(tmp_path: Path) -> None:
     first = compared(tmp_path, Take(rows=rows[0]), Take(rows=rows[1])).origins[0]
     assert first.cause is Cause.DISCRETE_TIE
     assert "the same set in another order" in first.evidence[0].fact
+
+
+def test_chosen_ones_that_change_places_on_a_wide_margin(tmp_path: Path) -> None:
+    """The margin parts the chosen from the others: among themselves it says nothing."""
+    changed = tie(0, ()).changed
+    rows: list[dict[tuple[str, int], Sequence[float]]] = [
+        {("margin", 8): [0.5], ("choice", 8): choice}
+        for choice in ([9, 10, 11, 12], [9, 10, 12, 11])
+    ]
+    found = compared(tmp_path, Take(rows=rows[0]), Take(changed=changed, rows=rows[1]))
+    flipped = next(origin for origin in found.origins if origin.tensor == "topk")
+    assert flipped.cause is Cause.DISCRETE_TIE
+    assert "among those that were chosen" in flipped.evidence[0].fact

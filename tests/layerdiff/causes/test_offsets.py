@@ -38,6 +38,23 @@ def test_a_right_count_leaves_the_kernel(tmp_path: Path) -> None:
     trusted = counted(tmp_path / "a.h5", 13)
     origin = first(trusted, counted(tmp_path / "b.h5", 13, off=0.5))
     assert origin.cause is not Cause.KV_LENGTH
+    because = next(r.because for r in origin.ruled_out if r.cause is Cause.KV_LENGTH)
+    assert "13 rows" in because
+
+
+def test_the_first_wrong_count_is_told(tmp_path: Path) -> None:
+    """A count that stays off began to be off with an earlier pass."""
+    with Run(tmp_path / "b.h5") as run:
+        request = run.request("r", TOKENS)
+        run.step(request, 0, 8)
+        run.event(EventKind.OFFSET, request=request, span=(8, 9), value=9, site=KEY)
+        run.step(request, 8, 13)
+        run.event(EventKind.OFFSET, request=request, span=(13, 14), value=14, site=KEY)
+        run.step(request, 13, 14, attended=0.5)
+    origin = first(counted(tmp_path / "a.h5", 13), run.path)
+    assert (origin.cause, origin.position) == (Cause.KV_LENGTH, 13)
+    assert "holds 9 rows" in origin.evidence[0].fact
+    assert "1 is there twice" in origin.evidence[0].fact
 
 
 def test_a_window_is_not_a_loss(tmp_path: Path) -> None:
