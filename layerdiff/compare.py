@@ -54,6 +54,7 @@ def compare_column(
     candidate: tuple[DigestStore, Segments],
     size: int,
     drafted: NDArray[np.int64] | None = None,
+    last: NDArray[np.int64] | None = None,
 ) -> ColumnDiff:
     """Compares two runs of segments position by position.
 
@@ -61,6 +62,8 @@ def compare_column(
         size: Positions of the column; segments lie below it.
         drafted: Positions that held other tokens before the last ones: only their last version
             belongs to the final text.
+        last: All positions of which only the last version is compared, where the arms ran other
+            passes; *drafted* if not given.
     """
     ours, theirs = candidate[1], baseline[1]
     state = np.zeros(size, np.uint8)
@@ -72,7 +75,8 @@ def compare_column(
         _mark_runs(state, ours.take(np.flatnonzero(equal)), State.AGREES)
         ours, theirs = ours.take(np.flatnonzero(~equal)), theirs.take(np.flatnonzero(~equal))
     if len(ours) or len(theirs):
-        left, right = (_final(expand(runs), drafted) for runs in (theirs, ours))
+        only = drafted if last is None else last
+        left, right = (_final(expand(runs), only) for runs in (theirs, ours))
         compared -= _compare_cells((baseline[0], left), (candidate[0], right), state, relative)
         if len(left) > len(right):
             _compare_cells((candidate[0], right), (baseline[0], left), state, relative, swap=True)
@@ -162,7 +166,8 @@ def _compare_cells(
     np.maximum.at(state, right.position[~equal], np.uint8(State.DIFFERS))
     if not equal.all():
         left, right = left.take(~equal), right.take(~equal)
-        far = distances((baseline[0], left), (candidate[0], right))
+        sides = [(baseline[0], left), (candidate[0], right)]
+        far = distances(*(reversed(sides) if swap else sides))
         relative[right.position] = -1
         np.fmax.at(relative, right.position, far)
         relative[relative < 0] = np.nan

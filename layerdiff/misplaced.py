@@ -1,7 +1,8 @@
 """States that a pass read where none was left, and that were left somewhere else.
 
 Nothing recorded says what should be there, so only values that cannot be right count: those of
-another position, whose last row was made of other values than the last row here.
+one other position alone, whose last row was made of other values than the last row here. What is
+zero, or stays the same from row to row, is no position's own.
 """
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from layerdiff.compare import equal_cells
 from layerdiff.digest_store import DigestStore
+from layerdiff.format import schema
 from layerdiff.format.reader import Site
 from layerdiff.lineage import Line
 from layerdiff.segments import Cells, expand
@@ -25,24 +27,31 @@ def misplaced(
     read = read.take(np.isin(read.position, unwritten) & (read.position > 0))
     if not len(read):
         return read.position
-    found = []
-    for at in range(len(read)):
-        look = read.take(slice(at, at + 1))
-        if any(_taken_from(line, store, site, look, r.index) for r in line.dump.requests):
-            found.append(int(look.position[0]))
+    flags = line.dump.observations["flags"][read.observation]
+    read = read.take((flags & schema.FLAG_ALL_ZERO) == 0)
+    found = [
+        int(read.position[at])
+        for at in range(len(read))
+        if _is_misplaced(line, store, site, read.take(slice(at, at + 1)))
+    ]
     return np.unique(np.array(found, np.int64))
 
 
-def _taken_from(line: Line, store: DigestStore, site: Site, look: Cells, request: int) -> bool:
-    """Whether a look found what a request left at a place where it was made of other rows."""
-    left = expand(line.index.find(request, site.index, Moment.OUT))
-    repeated = look.take(np.zeros(len(left), np.intp))
-    same = left.position[equal_cells((store, left), (store, repeated))]
+def _is_misplaced(line: Line, store: DigestStore, site: Site, look: Cells) -> bool:
+    """Whether a look found what requests left at one other position, made of other rows."""
+    holders: list[tuple[int, int]] = []
+    for request in line.dump.requests:
+        left = expand(line.index.find(request.index, site.index, Moment.OUT))
+        repeated = look.take(np.zeros(len(left), np.intp))
+        same = left.position[equal_cells((store, left), (store, repeated))]
+        holders += [(request.index, int(position)) for position in np.unique(same)]
+    if len({position for _, position in holders}) != 1:
+        return False
     here = int(look.position[0]) - 1
     for index in site.inputs:
         ours = _row(expand(line.rows(index, Moment.COMPUTED)), here)
-        made = expand(line.index.find(request, index, Moment.COMPUTED))
-        for position in np.unique(same).tolist():
+        for holder, position in holders:
+            made = expand(line.index.find(holder, index, Moment.COMPUTED))
             theirs = _row(made, position - 1)
             if len(ours) and len(theirs) and not equal_cells((store, ours), (store, theirs)).all():
                 return True

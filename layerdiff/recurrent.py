@@ -12,7 +12,7 @@ from layerdiff import flow as flows
 from layerdiff.compare import ColumnDiff, State
 from layerdiff.flow import Flow
 from layerdiff.format.reader import Site
-from layerdiff.vocabulary import Moment
+from layerdiff.vocabulary import Moment, Phase, Role
 
 if TYPE_CHECKING:
     from layerdiff.trace import Tracer
@@ -24,6 +24,8 @@ class _StateWalk:
     def __init__(self, tracer: "Tracer", site: Site) -> None:
         self.site = site
         self.current = flows.nothing(1)
+        self.left: dict[int, Flow] = {}
+        """By position, what passes left there: a later pass may go back to any of them."""
         self.diffs: dict[Moment, ColumnDiff] = {}
         self.into = {moment: flows.nothing(tracer.size) for moment in (Moment.IN, Moment.OUT)}
         self.changed = {m: tracer.changed(site, m) for m in (Moment.IN, Moment.OUT)}
@@ -47,14 +49,25 @@ class _StateWalk:
 
     def read(self, position: int) -> None:
         """A pass begins at *position* and reads the state."""
-        if position == 0:
-            self.current = flows.nothing(1)
+        self.current = flows.nothing(1) if position == 0 else self.left.get(position, self.current)
         self._observe(Moment.IN, position)
 
     def leave(self, position: int, incoming: Flow) -> None:
         """A pass that *incoming* came into ends at *position* and leaves the state."""
         self.current = incoming
         self._observe(Moment.OUT, position)
+        self.left[position] = self.current
+
+    def carry(self, start: int, rows: Flow) -> None:
+        """What rows from *start* on hand to the states that their pass leaves on the way."""
+        into, diff = self.into[Moment.OUT], self.diffs[Moment.OUT]
+        inner = slice(start + 1, start + len(rows.bad))
+        into.bad[inner] |= rows.bad[:-1]
+        into.size[inner] = np.maximum(into.size[inner], rows.size[:-1])
+        seen = np.isin(diff.state[inner], (State.AGREES, State.DIFFERS))
+        for position in (np.flatnonzero(seen) + start + 1).tolist():
+            here = slice(position, position + 1)
+            self.left[position] = Flow(diff.differs[here], diff.relative[here])
 
     def _observe(self, moment: Moment, position: int) -> None:
         into, diff = self.into[moment], self.diffs[moment]
@@ -106,8 +119,11 @@ def _walk(
         seen += [diff.differs for diff in state.diffs.values()]
         seen += [changed.mask for changed in state.changed.values()]
     first = int(np.argmax(np.logical_or.reduce(seen)))
-    for start, stop in zip(tracer.steps.start, tracer.steps.stop, strict=True):
-        if stop < first:
+    steps = tracer.steps
+    drafts = tracer.cand.dump.passes["phase"][steps.pass_index] == Phase.DRAFT
+    for start, stop, draft in zip(steps.start, steps.stop, drafts, strict=True):
+        # A drafter's pass over the same positions neither reads nor leaves the target's states.
+        if stop < first or (draft and states[0].site.role is Role.TARGET):
             continue
         start, stop = int(start), min(int(stop), tracer.size)
         if start >= stop:
@@ -121,5 +137,7 @@ def _walk(
         incoming.bad[start:stop] |= reached.bad
         incoming.size[start:stop] = np.maximum(incoming.size[start:stop], reached.size)
         left = flows.merge(ran.worst(), own.worst(), read)
+        on_the_way = flows.merge(ran, own.running(), read)
         for state in states:
+            state.carry(start, on_the_way)
             state.leave(stop, left)

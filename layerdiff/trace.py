@@ -229,12 +229,13 @@ class Tracer:
         theirs: Segments,
         last: NDArray[np.int64] | None = None,
     ) -> ColumnDiff:
-        """Compares runs where both arms have the same tokens; *last* versions alone, if given."""
+        """Compares runs where both arms have the same tokens; see `compare_column` for *last*."""
         return compare_column(
             (self.base_store, theirs.clip(0, self.limit(site))),
             (self.cand_store, ours.clip(0, self.limit(site))),
             self.size,
-            self.drafted if last is None else last,
+            self.drafted,
+            last,
         )
 
     def limit(self, site: Site) -> int:

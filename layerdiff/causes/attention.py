@@ -111,8 +111,7 @@ def partial_merge(facts: OriginFacts) -> Ruling | None:
     """partial-merge: the parts of a split kernel agree, and what they were merged to does not."""
     if not facts.find.bits or comes_in(facts) is None:
         return None
-    parts = [site_of(facts, index) for index in facts.site.inputs]
-    parts = [site for site in parts if site.kind in _PARTIAL and _is_split(facts, site)]
+    parts = [site for site in _parts_of(facts, facts.site) if _is_split(facts, site)]
     if not parts:
         return None
     lacking = [
@@ -128,9 +127,25 @@ def partial_merge(facts: OriginFacts) -> Ruling | None:
 
 
 def _is_split(facts: OriginFacts, site: Site) -> bool:
-    """Whether a kernel that made a site's row, or the origin's, says in how many parts."""
+    """Whether a kernel that made a site's row, or the origin's, says in how many parts.
+
+    What is made of such parts was merged already: its kernel says how many it took.
+    """
     if site.kind is TensorKind.AUX and given(facts, "splits") is not None:
         return True
+    if any(_is_split(facts, part) for part in _parts_of(facts, site)):
+        return False
+    return _says_splits(facts, site)
+
+
+def _parts_of(facts: OriginFacts, site: Site) -> list[Site]:
+    """Inputs of a site that may be partial results."""
+    inputs = [site_of(facts, index) for index in site.inputs]
+    return [other for other in inputs if other.kind in _PARTIAL]
+
+
+def _says_splits(facts: OriginFacts, site: Site) -> bool:
+    """Whether the kernel of a site's row says in how many parts."""
     line = facts.lines[1]
     at = facts.find.position
     cells = expand(line.rows(site.index, Moment.COMPUTED).clip(at, at + 1))

@@ -30,7 +30,9 @@ def _rows(facts: OriginFacts) -> tuple[np.ndarray, np.ndarray, int] | None:
             return None
         line, store = facts.trace.baseline, facts.stores[0]
         computed = expand(line.rows(facts.twin.index, Moment.COMPUTED))
-    computed = computed.take(computed.occurrence == 0)
+    # A drafted row that was rejected was replaced before anything read it.
+    last = np.append(computed.position[1:] != computed.position[:-1], True)
+    computed = computed.take(last)
     start = int(found.position[0])
     contiguous = np.array_equal(found.position, np.arange(start, start + len(found)))
     if not contiguous or not len(computed) or computed.position[0] > start:

@@ -18,7 +18,7 @@ _BY_REUSE = (
     *(Cause.STATE_CORRUPTED, Cause.ROPE_REGIME, Cause.ROPE_OFFSET, Cause.MASK_SEAM),
     *(Cause.KV_READ_PATH, Cause.PARTIAL_MERGE, Cause.COMPILE_MODE),
 )
-_DECIDED_BY = {
+DECIDED_BY = {
     **dict.fromkeys(_BY_REUSE, "no-state"),
     Cause.PAD_CONTAMINATION: "solo",
     Cause.BATCH_COMPOSITION: "solo",
@@ -33,7 +33,7 @@ def decided_by(cause: Cause, facts: OriginFacts) -> str | None:
         return "solo"
     if cause is Cause.STATE_FOREIGN and _shares_its_slot(facts):
         return "solo"
-    return _DECIDED_BY.get(cause)
+    return DECIDED_BY.get(cause)
 
 
 def _shares_its_slot(facts: OriginFacts) -> bool:

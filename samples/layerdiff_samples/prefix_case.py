@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from layerdiff_hooks.hunt import Arm, Case
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
 LENGTH = 200

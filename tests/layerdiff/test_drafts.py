@@ -11,7 +11,7 @@ from layerdiff.format import schema
 from layerdiff.format.reader import Dump
 from layerdiff.model import Report
 from layerdiff.testing import DumpBuilder
-from layerdiff.vocabulary import Moment, Phase, Reach, SizeClass, TensorKind, Verdict
+from layerdiff.vocabulary import Moment, Phase, Reach, Role, SizeClass, TensorKind, Verdict
 
 SITE = "model.layers.0:in"
 
@@ -21,17 +21,17 @@ def report(baseline: Path, candidate: Path) -> Report:
     return compare_dumps(Dump.open(baseline), Dump.open(candidate)).report
 
 
-def decoded(path: Path, final: float, *, rejected: bool) -> Path:
+def decoded(path: Path, final: float, *, rejected: bool, draft: int = 9) -> Path:
     """Three given tokens and one generated, which a draft had guessed wrongly before."""
     with DumpBuilder(path, arm="run") as builder:
-        guess = 9 if rejected else 4
+        guess = draft if rejected else 4
         request = builder.request("r1", [1, 2, 3, guess], given=3)
         builder.site(SITE, layer_index=0)
         builder.observe(SITE, np.ones((3, 4), np.float32), [(request, 0, 3)])
         builder.commit([(request, 0, 3)])
         last = [(request, 3, 4)]
         if rejected:
-            builder.observe(SITE, np.full((1, 4), 9, np.float32), last)
+            builder.observe(SITE, np.full((1, 4), draft, np.float32), last)
             builder.commit(last, phase=Phase.VERIFY)
             token = np.zeros(1, schema.TOKEN)
             token["request"], token["position"], token["token"] = request, 3, -1
@@ -51,6 +51,15 @@ def test_a_rejected_draft_is_a_cell_of_another_prefix(tmp_path: Path) -> None:
     assert report(drafted, drafted).verdict is Verdict.IDENTICAL
     wrong = decoded(tmp_path / "c.h5", 5.0, rejected=True)
     assert report(plain, wrong).origins[0].position == 3
+
+
+def test_drafts_that_differ_are_not_compared_once_both_were_rejected(tmp_path: Path) -> None:
+    """Both arms ran the same passes, and only what was rejected differs."""
+    one = decoded(tmp_path / "a.h5", 4.0, rejected=True)
+    other = decoded(tmp_path / "b.h5", 4.0, rejected=True, draft=7)
+    assert report(one, other).verdict is Verdict.IDENTICAL
+    wrong = decoded(tmp_path / "c.h5", 5.0, rejected=True, draft=7)
+    assert report(one, wrong).origins[0].position == 3
 
 
 @pytest.mark.parametrize("unrecorded", [0, 1])
@@ -120,3 +129,43 @@ def test_a_difference_of_unknown_size_does_not_make_the_next_one_a_jump(tmp_path
     first = report(*paths).origins[0]
     assert (first.site, first.position) == ("attn:key", 1)
     assert first.severity.size is SizeClass.UNKNOWN
+
+
+def test_a_drafter_s_pass_over_the_same_rows_hides_nothing(tmp_path: Path) -> None:
+    """The state that a pass reads is what was left there, not what was left last."""
+    paths = []
+    for change in (0, 1):
+        paths.append(tmp_path / f"{change}.h5")
+        with DumpBuilder(paths[-1], arm="run") as builder:
+            request = builder.request("r1", range(8))
+            builder.site(SITE, layer_index=0)
+            kind = TensorKind.RECURRENT_STATE
+            builder.site("s", kind=kind, reach=Reach.STATE, layer_index=0, inputs=[SITE])
+            builder.site("mixed", reach=Reach.STATE, layer_index=0, inputs=[SITE, "s"])
+            builder.site("guess", role=Role.DRAFTER, inputs=["mixed"])
+            for start, stop in ((0, 4), (4, 8)):
+                span = [(request, start, stop)]
+                bent = np.full((4, 8), 1 + change * (start == 4), np.float32)
+                builder.observe(SITE, np.ones((4, 8), np.float32), span)
+                builder.observe("mixed", bent, span)
+                state = [(request, stop, stop + 1)]
+                builder.observe("s", bent[:1, None], state, moment=Moment.OUT, parts=True)
+                builder.commit(span)
+                builder.observe("guess", bent, span)
+                builder.commit(span, phase=Phase.DRAFT)
+    first = report(*paths).origins[0]
+    assert (first.site, first.position) == ("mixed", 4)
+
+
+def test_a_row_of_zeros_differs_by_the_whole_baseline(tmp_path: Path) -> None:
+    """Also where the baseline made the row twice, so that one version has no partner."""
+    paths = []
+    for times, value in ((2, 1), (1, 0)):
+        paths.append(tmp_path / f"{value}.h5")
+        with DumpBuilder(paths[-1], arm="run") as builder:
+            request = builder.request("r1", [1, 2])
+            builder.site(SITE, layer_index=0)
+            for _ in range(times):
+                builder.observe(SITE, np.full((2, 8), value, np.float32), [(request, 0, 2)])
+                builder.commit([(request, 0, 2)])
+    assert report(*paths).origins[0].severity.relative == pytest.approx(1, abs=1e-3)

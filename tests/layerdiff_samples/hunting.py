@@ -1,6 +1,7 @@
-"""Hunts cases of the sample engine, each one once in a run of the tests."""
+"""Hunts cases of the sample engine; in one run of the tests each arm is recorded once."""
 
 import copy
+import fcntl
 import io
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class Done:
     """Lines of progress."""
 
 
-_DONE: dict[tuple[str, bool, bool], Done] = {}
+_DONE: dict[tuple[str, bool, bool, bool], Done] = {}
 
 
 def hunted(case: Case, tmp_path: Path, *, reference: bool = False) -> Report:
@@ -33,20 +34,36 @@ def hunted(case: Case, tmp_path: Path, *, reference: bool = False) -> Report:
     return finished(case, tmp_path, reference=reference).report
 
 
-def finished(case: Case, tmp_path: Path, *, reference: bool = False) -> Done:
+def compared(case: Case, tmp_path: Path) -> Report:
+    """The case's baseline against its candidate, without any control."""
+    return finished(case, tmp_path, controls=False).report
+
+
+def finished(
+    case: Case, tmp_path: Path, *, reference: bool = False, controls: bool = True
+) -> Done:
     """The hunt as well; an earlier one of the same case is as good."""
-    key = (case.name, bool(getattr(case, "_faults", ())), reference)
+    key = (case.name, bool(getattr(case, "_faults", ())), reference, controls)
     if key not in _DONE:
-        _DONE[key] = _hunt(case, tmp_path / "-".join(map(str, key)), reference=reference)
+        folder = _shared(tmp_path) / "-".join(map(str, key[:3]))
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _DONE[key] = _hunt(case, folder, reference=reference, controls=controls)
     return _DONE[key]
 
 
-def _hunt(case: Case, folder: Path, *, reference: bool) -> Done:
-    folder.mkdir(parents=True)
+def _shared(tmp_path: Path) -> Path:
+    """A folder of this run of the tests, the same for all of its processes."""
+    workers = [folder for folder in tmp_path.parents if folder.name.startswith("popen-gw")]
+    return (workers[0].parent if workers else tmp_path.parent) / "hunts"
+
+
+def _hunt(case: Case, folder: Path, *, reference: bool, controls: bool) -> Done:
     stream = io.StringIO()
-    names = [*case.arms, *(["reference"] if reference else [])]
-    with Runner(case, folder, fresh=True, progress=Progress(stream)) as runner:
-        hunt = Hunt(runner, names)
+    names = [*(case.arms if controls else []), *(["reference"] if reference else [])]
+    with Runner(case, folder, progress=Progress(stream)) as runner:
+        hunt = Hunt(runner, names, further=controls)
         report = hunt.report()
     return Done(report, hunt, stream.getvalue().splitlines())
 

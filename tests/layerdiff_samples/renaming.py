@@ -33,14 +33,22 @@ class Renaming:
         """A copy of a dump under the new names."""
         shutil.copyfile(dump, target)
         with h5py.File(target, "r+") as file:
-            heap, ends = file["text_bytes"][:], file["text_ends"][:]
-            numbers = [
-                file[table][:][column] for table, columns in NAMED.items() for column in columns
-            ]
+            heap, ends = _table(file, "text_bytes"), _table(file, "text_ends")
+            numbers = [_table(file, name)[column] for name, c in NAMED.items() for column in c]
             for number in np.unique(np.concatenate(numbers)).tolist():
                 if number < len(ends):
                     text = slice(int(ends[number - 1]), int(ends[number]))
                     old = heap[text].tobytes().decode()
                     heap[text] = np.frombuffer(self(old).encode(), np.uint8)
-            file["text_bytes"][:] = heap
+            stored = file["text_bytes"]
+            assert isinstance(stored, h5py.Dataset)
+            stored[:] = heap
         return target
+
+
+def _table(file: h5py.File, name: str) -> np.ndarray:
+    """All of one table."""
+    found = file[name]
+    assert isinstance(found, h5py.Dataset)
+    content: np.ndarray = found[:]
+    return content

@@ -158,7 +158,7 @@ def base_two(partials: Sequence[attention.Partial]) -> attention.Partial:
         Parts(report_logits=another_row),
     ],
     ids=lambda parts: next(
-        str(value)
+        value.__name__
         for value, healthy in zip(_values(parts), _values(Parts()), strict=True)
         if value is not healthy
     ),

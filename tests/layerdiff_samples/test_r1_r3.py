@@ -17,7 +17,7 @@ from layerdiff_samples.cases import r1, r3
 from layerdiff_samples.cases.base import SampleCase
 from layerdiff_samples.engine.attention import one_query, several
 from layerdiff_samples.faults.races import histogram_select
-from tests.layerdiff_samples.hunting import first, healthy, hunted, ruled_out
+from tests.layerdiff_samples.hunting import compared, first, healthy, hunted, ruled_out
 from tests.layerdiff_samples.spying import Spy, differing
 
 STATES = (
@@ -74,7 +74,7 @@ def test_what_the_two_token_kernel_is_not(tmp_path: Path) -> None:
 def test_a_suffix_of_two_tokens_or_a_healthy_engine_is_identical(
     case: SampleCase, tmp_path: Path
 ) -> None:
-    report = hunted(case, tmp_path)
+    report = compared(case, tmp_path)
     assert report.verdict is Verdict.IDENTICAL
     assert report.coverage.hit_tokens["r1"] == r1.PREFIX
 
@@ -183,7 +183,7 @@ def test_a_prompt_too_short_for_a_choice_is_identical(tmp_path: Path) -> None:
 
 
 def test_the_selection_without_a_race_repeats(tmp_path: Path) -> None:
-    assert hunted(healthy(r3.RACY), tmp_path).verdict is Verdict.IDENTICAL
+    assert compared(healthy(r3.RACY), tmp_path).verdict is Verdict.IDENTICAL
 
 
 # What the tests share

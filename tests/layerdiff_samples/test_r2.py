@@ -9,7 +9,7 @@ import pytest
 from layerdiff.vocabulary import Cause, Confidence, TensorKind, Verdict
 from layerdiff_samples.cases import r2
 from layerdiff_samples.cases.r2 import BLOCK
-from tests.layerdiff_samples.hunting import first, healthy, hunted, ruled_out
+from tests.layerdiff_samples.hunting import compared, first, healthy, hunted, ruled_out
 
 PAIRS = (
     *((r2.SHORT, r2.LONG), (r2.SHORT + r2.NINE, r2.LONG), (BLOCK + 1, r2.LONG)),
@@ -124,4 +124,4 @@ def test_where_every_boundary_ends_a_chunk_ten_of_ten_repeats_are_identical(
 
 
 def test_without_the_fault_the_same_prompts_are_identical(tmp_path: Path) -> None:
-    assert hunted(healthy(r2.THRESHOLD), tmp_path).verdict is Verdict.IDENTICAL
+    assert compared(healthy(r2.THRESHOLD), tmp_path).verdict is Verdict.IDENTICAL

@@ -10,7 +10,7 @@ from layerdiff_samples.cases import r4
 from layerdiff_samples.cases.base import SampleCase
 from layerdiff_samples.engine.recurrent import chunked, sequential
 from layerdiff_samples.faults.replay import staged, tail_split
-from tests.layerdiff_samples.hunting import first, healthy, hunted, ruled_out
+from tests.layerdiff_samples.hunting import compared, first, healthy, hunted, ruled_out
 
 CASES: dict[str, SampleCase] = {case.name: case for case in r4.CASES}
 FAULTY = (
@@ -55,7 +55,7 @@ def proved(origin: Origin, cause: Cause) -> None:
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_without_its_fault_a_case_is_identical(name: str, tmp_path: Path) -> None:
-    report = hunted(healthy(CASES[name]), tmp_path)
+    report = compared(healthy(CASES[name]), tmp_path)
     assert report.verdict is Verdict.IDENTICAL
     assert hit(report) > 0
     assert not report.masked
@@ -63,7 +63,7 @@ def test_without_its_fault_a_case_is_identical(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", TWINS)
 def test_a_fault_that_cannot_bite_shows_nothing(name: str, tmp_path: Path) -> None:
-    report = hunted(CASES[name], tmp_path)
+    report = compared(CASES[name], tmp_path)
     assert report.verdict is Verdict.IDENTICAL
     assert hit(report) > 0
 

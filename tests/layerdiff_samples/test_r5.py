@@ -8,7 +8,7 @@ from layerdiff.vocabulary import Cause, Confidence, TensorKind, Verdict
 from layerdiff_samples.cases import r5
 from layerdiff_samples.cases.base import SampleCase
 from layerdiff_samples.engine.attention import one_query, several
-from tests.layerdiff_samples.hunting import first, healthy, hunted, ruled_out
+from tests.layerdiff_samples.hunting import compared, first, healthy, hunted, ruled_out
 
 
 def test_a_whole_prompt_hit_holds_its_last_token_twice(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_ring_that_has_wrapped_lost_rows(tmp_path: Path) -> None:
     ids=["clamped", "one-token", "unwrapped", "healthy-ring"],
 )
 def test_look_alikes_are_identical(case: SampleCase, hit: int | None, tmp_path: Path) -> None:
-    report = hunted(case, tmp_path)
+    report = compared(case, tmp_path)
     assert report.verdict is Verdict.IDENTICAL
     assert hit in (None, report.coverage.hit_tokens["r1"])
     assert report.coverage.hit_tokens["r1"]

@@ -10,7 +10,7 @@ from layerdiff_hooks.hunt.arm import find_arm
 from layerdiff_samples.cases import CASES
 from layerdiff_samples.cases.base import SampleCase
 from layerdiff_samples.cases.reading import ATTENTION, HIT, PLAIN
-from tests.layerdiff_samples.hunting import first, hunted, ruled_out
+from tests.layerdiff_samples.hunting import compared, first, hunted, ruled_out
 from tests.layerdiff_samples.spying import Spy, differing
 
 RECURRENT = [index for index, kind in enumerate(PLAIN.layers) if kind == "g"]
@@ -69,7 +69,7 @@ def test_rows_that_went_through_another_dtype(tmp_path: Path) -> None:
 )
 def test_look_alikes_are_identical(name: str, tmp_path: Path) -> None:
     """The same way through the engine, and no bit is another one."""
-    report = hunted(CASES[name], tmp_path)
+    report = compared(CASES[name], tmp_path)
     assert report.verdict is Verdict.IDENTICAL
     assert report.coverage.hit_tokens["r1"] == HIT
     assert not report.warnings

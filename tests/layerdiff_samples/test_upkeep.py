@@ -9,7 +9,7 @@ from layerdiff_hooks.hunt.arm import find_arm
 from layerdiff_samples.cases import upkeep
 from layerdiff_samples.cases.base import SampleCase
 from layerdiff_samples.faults.upkeep import chunked_anew, chunked_aside
-from tests.layerdiff_samples.hunting import first, healthy, hunted, ruled_out
+from tests.layerdiff_samples.hunting import compared, first, healthy, hunted, ruled_out
 from tests.layerdiff_samples.spying import Spy
 from tests.layerdiff_samples.test_r4 import control, hit, kernels, length, proved
 
@@ -24,14 +24,14 @@ FAULTY = tuple(sorted(CASES.keys() - set(TWINS)))
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_without_its_fault_a_case_is_identical(name: str, tmp_path: Path) -> None:
-    report = hunted(healthy(CASES[name]), tmp_path)
+    report = compared(healthy(CASES[name]), tmp_path)
     assert report.verdict is Verdict.IDENTICAL
     assert hit(report) > 0
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_a_fault_that_cannot_bite_shows_nothing(name: str, tmp_path: Path) -> None:
-    report = hunted(CASES[name], tmp_path)
+    report = compared(CASES[name], tmp_path)
     assert report.verdict is Verdict.IDENTICAL
     assert hit(report) > 0
 

@@ -77,7 +77,9 @@ class Admission:
         if not recording.on:
             return
         keys = engine.cache.keys(request.prompt)
-        asked = max(0, hit.length // engine.config.block - 1)
+        # A key stands for whole blocks, of which the last token may be computed once more.
+        blocks = -(-hit.length // engine.config.block)
+        asked = max(0, blocks - 1)
         served = {"kv": hit.kv_length, "state": hit.length}
         if engine.drafter is not None:
             served["drafter"] = hit.length
@@ -90,7 +92,7 @@ class Admission:
                 "served": served,
                 "key": hit.key,
                 "candidate": keys[asked] if keys else "",
-                "of": content_digest(request.prompt[: hit.length]),
+                "of": content_digest(request.prompt[: blocks * engine.config.block]),
                 "stored_of": hit.content,
             },
         )

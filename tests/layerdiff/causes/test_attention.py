@@ -117,6 +117,15 @@ def test_a_projection_after_whole_attention_is_no_merge(tmp_path: Path) -> None:
     assert compared(tmp_path, PLAIN, candidate).origins[0].cause is Cause.UNKNOWN
 
 
+def test_what_follows_the_merge_is_no_merge(tmp_path: Path) -> None:
+    """The merge's own kernel says how many parts it took; its output is whole."""
+    told = {"parts": {"splits": 2}, "attended": {"splits": 2}}
+    candidate = Take(chunks=(SEAM,), changed={("mixed", SEAM): 0.0}, facts=told)
+    first = compared(tmp_path, Take(facts=told), candidate).origins[0]
+    assert (first.site, first.position) == ("mixed", SEAM)
+    assert Cause.PARTIAL_MERGE not in {first.cause, *first.also}
+
+
 def test_parts_that_differ_are_no_merge(tmp_path: Path) -> None:
     """Another split is the kernel's, and the merge follows."""
     told = {"parts": {"splits": 2}}

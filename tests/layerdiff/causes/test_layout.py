@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from layerdiff.vocabulary import Cause
+from layerdiff.vocabulary import Cause, Phase
 from tests.layerdiff.causes.cache_scene import TOKENS, Array, Run, cold, first, key, state
 
 HIT = 8
@@ -60,6 +60,27 @@ def test_rows_that_changed_places_are_kv_order(tmp_path: Path) -> None:
     origin = first(cold(tmp_path / "a.h5", 8, 14), warm(tmp_path / "b.h5", read=moved))
     assert origin.cause is Cause.KV_ORDER
     assert Cause.LAYOUT in {ruled.cause for ruled in origin.ruled_out}
+
+
+def test_rejected_drafts_do_not_hide_that_rows_changed_places(tmp_path: Path) -> None:
+    """A row was computed twice, under two tokens; what was read is the last one."""
+    moved = {p: key(TOKENS, HIT - 1 - p) for p in range(HIT)}
+    with Run(tmp_path / "b.h5", "warm") as run:
+        fill = run.request("fill", TOKENS[:HIT])
+        run.step(fill, 0, HIT)
+        drafted = (*TOKENS[:10], 0, 0)
+        request = run.request("r", drafted, given=9, hit=HIT, source=fill)
+        run.step(request, 8, 9, read=moved)
+        run.step(request, 9, 12, read=moved, phase=Phase.VERIFY)
+        run.replace(request, 10, TOKENS[10:])
+        run.step(request, 10, 12, read=moved, phase=Phase.DECODE)
+        run.step(request, 12, 14, read=moved, phase=Phase.DECODE)
+    with Run(tmp_path / "a.h5", "cold") as run:
+        request = run.request("r", TOKENS, given=9)
+        for start, stop in ((0, 8), (8, 9), (9, 10), (10, 12), (12, 14)):
+            run.step(request, start, stop)
+    origin = first(tmp_path / "a.h5", tmp_path / "b.h5")
+    assert (origin.cause, origin.position) == (Cause.KV_ORDER, 0)
 
 
 def test_other_elements_are_not(tmp_path: Path) -> None:
