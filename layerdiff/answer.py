@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from layerdiff.arms import arm_causes, arm_gaps, broken_baselines, hits
+from layerdiff.arms import arm_causes, arm_gaps, broken_baselines, hits, told_otherwise
 from layerdiff.compare import State
 from layerdiff.coverage import count_coverage
 from layerdiff.describe import describe
@@ -22,7 +22,7 @@ from layerdiff.model import Coverage, Origin, Report, Side
 from layerdiff.outputs import compare_outputs
 from layerdiff.pairing import Pairing
 from layerdiff.trace import Find, Trace
-from layerdiff.vocabulary import TensorKind, Verdict
+from layerdiff.vocabulary import Moment, TensorKind, Verdict
 
 if TYPE_CHECKING:
     from layerdiff.comparison import Arm, PairTrace
@@ -72,7 +72,8 @@ def build_answer(
     causes = tuple(arm_causes(baseline.dump, candidate.dump, pairing))
     coverage = _coverage(baseline, candidate, pairing, pairs)
     warnings += [*pairing.ties, *_odd_arms(baseline, candidate, coverage)]
-    warnings += broken_baselines(pairs, baseline)
+    lines = [line for pair in pairs for line in (pair.trace.baseline, pair.trace.candidate)]
+    warnings += [*told_otherwise(lines), *broken_baselines(pairs, baseline)]
     report = Report(
         verdict=_verdict(origins, coverage, bool(causes)),
         baseline=_side(baseline, [pair.baseline.name for pair in pairing.pairs]),
@@ -114,7 +115,10 @@ def _ranked(pairs: "tuple[PairTrace, ...]") -> list[tuple[Trace, Find]]:
         layer = layer_ranks(pair.trace)
         for find in pair.trace.finds:
             shift = 1 if find.site.kind.is_state else 0
-            if find.moment.word == "in" or find.position - shift >= pair.own_from:
+            if (
+                find.moment in (Moment.IN, Moment.RESTORED)
+                or find.position - shift >= pair.own_from
+            ):
                 reached = _reaches_logits(pair.trace, find)
                 key = (
                     not find.breach,

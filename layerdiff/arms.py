@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from layerdiff.custody import follow_custody
 from layerdiff.format.reader import Dump
-from layerdiff.lineage import line_steps
+from layerdiff.lineage import Line, line_steps
 from layerdiff.model import ArmCause
 from layerdiff.pairing import Pairing, labels
 from layerdiff.vocabulary import Cause
@@ -22,6 +22,22 @@ def hits(dump: Dump, requests: list[int]) -> dict[str, int | None]:
     """Positions that each request took from a cache; None where that is not known."""
     names = labels(dump)
     return {names[r]: dump.requests[r].hit for r in requests}
+
+
+def told_otherwise(lines: list[Line]) -> list[str]:
+    """Hits that were told of requests whose own passes begin below them."""
+    found = []
+    for line in lines:
+        names = labels(line.dump)
+        for part in line.parts:
+            request = line.dump.requests[part.request]
+            if request.told != request.hit:
+                found.append(
+                    f"{line.dump.arm}: a hit of {request.told} was told of request "
+                    f"{names[part.request]!r}, whose own passes begin at {request.hit}: "
+                    f"{request.hit} were served"
+                )
+    return list(dict.fromkeys(found))
 
 
 def arm_causes(baseline: Dump, candidate: Dump, pairing: Pairing) -> list[ArmCause]:

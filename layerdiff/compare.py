@@ -69,21 +69,21 @@ def compare_column(
     state = np.zeros(size, np.uint8)
     relative = np.zeros(size, np.float32)
     compared = int((ours.stop - ours.start).sum())
-    if len(ours) == len(theirs) and _same_runs(ours, theirs):
+    if len(ours) == len(theirs) and same_runs(ours, theirs):
         equal = _equal_roots(baseline[0], theirs, candidate[0], ours)
         equal &= ~_in_question(ours, ~equal, drafted, size)
         _mark_runs(state, ours.take(np.flatnonzero(equal)), State.AGREES)
         ours, theirs = ours.take(np.flatnonzero(~equal)), theirs.take(np.flatnonzero(~equal))
     if len(ours) or len(theirs):
         only = drafted if last is None else last
-        left, right = (_final(expand(runs), only) for runs in (theirs, ours))
+        left, right = (final(expand(runs), only) for runs in (theirs, ours))
         compared -= _compare_cells((baseline[0], left), (candidate[0], right), state, relative)
         if len(left) > len(right):
             _compare_cells((candidate[0], right), (baseline[0], left), state, relative, swap=True)
     return ColumnDiff(state, relative, compared)
 
 
-def _final(cells: Cells, drafted: NDArray[np.int64] | None) -> Cells:
+def final(cells: Cells, drafted: NDArray[np.int64] | None) -> Cells:
     """Without the rejected versions of drafted positions."""
     if drafted is None or not len(drafted) or not len(cells):
         return cells
@@ -111,7 +111,8 @@ def _in_question(
     return touched
 
 
-def _same_runs(a: Segments, b: Segments) -> bool:
+def same_runs(a: Segments, b: Segments) -> bool:
+    """Whether equally many runs cover the same positions, one by one."""
     return all(np.array_equal(getattr(a, n), getattr(b, n)) for n in ("start", "stop", "parts"))
 
 

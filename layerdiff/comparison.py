@@ -73,12 +73,14 @@ def prepare(
     *,
     forced: Sequence[tuple[str, str]] | None = None,
     only: tuple[str | None, str | None] = (None, None),
+    pairing: Pairing | None = None,
 ) -> Prepared:
     """Pairs two dumps.
 
     Args:
         forced: Requests to pair whatever their prompts: names in baseline and candidate.
         only: One request of the baseline and of the candidate to compare, by name.
+        pairing: What belongs together, where that is known already.
 
     Raises:
         PairingError: Another architecture, other keys, or no common request.
@@ -93,7 +95,7 @@ def prepare(
     if only != (None, None):
         forced = _named_pair(baseline, candidate, only)
     arms = (open_arm(baseline), open_arm(candidate))
-    pairing = pair_requests(
+    pairing = pairing or pair_requests(
         prompts(baseline), prompts(candidate), forced, partial(find_shifted, *arms)
     )
     return Prepared(*arms, pairing)
@@ -105,9 +107,10 @@ def compare_dumps(
     *,
     forced: Sequence[tuple[str, str]] | None = None,
     only: tuple[str | None, str | None] = (None, None),
+    pairing: Pairing | None = None,
 ) -> Comparison:
     """Prepares and compares two dumps; see `prepare`."""
-    return prepare(baseline, candidate, forced=forced, only=only).compare()
+    return prepare(baseline, candidate, forced=forced, only=only, pairing=pairing).compare()
 
 
 def open_arm(dump: Dump) -> Arm:
@@ -154,7 +157,8 @@ def trace_pairs(baseline: Arm, candidate: Arm, pairing: Pairing) -> tuple[PairTr
             continue
         base = trace_line(baseline.dump, baseline.index, pair.baseline.request, pair.comparable)
         tracer = Tracer((base, baseline.store), (lines[request], candidate.store), pair.comparable)
-        own_from = _own_from(lines[request], base, pairing)
+        sides = (lines[request], base)
+        own_from = min(_own_from(*sides, pairing), *(line.parts[-1].low for line in sides))
         found.append(PairTrace(pair, tracer.run(), own_from))
     return tuple(found)
 

@@ -62,6 +62,9 @@ def _count_column(totals: dict[str, int], pair: "PairTrace", column: Column) -> 
     ours, theirs = state == State.CANDIDATE_ONLY, state == State.BASELINE_ONLY
     if ours.any() or theirs.any():
         fine = _accounted_for(pair.trace, column)[size - len(state) :]
+        if column.moment is Moment.RESTORED:
+            unwritten = pair.trace.breaches[site.index].unwritten
+            fine = fine | np.isin(np.arange(own_from, size), unwritten, invert=True)
         totals["explained"] += int(((ours | theirs) & fine).sum())
         totals["base"] += int((ours & ~fine).sum())
         totals["cand"] += int((theirs & ~fine).sum())

@@ -5,6 +5,7 @@ that takes the cache over) must find the same bits. Where they do not, something
 and no baseline is needed to say so.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from layerdiff.digest_store import DigestStore
 from layerdiff.format.reader import Site
 from layerdiff.lineage import Line, Steps
 from layerdiff.misplaced import misplaced
-from layerdiff.segments import Cells, expand
+from layerdiff.segments import Cells, Segments, expand
 from layerdiff.vocabulary import Moment
 
 
@@ -31,8 +32,12 @@ class Breaches:
     relative: NDArray[np.float32]
     unwritten: NDArray[np.int64]
     """Positions that were looked at and whose writing nothing recorded."""
-    misplaced: NDArray[np.int64]
-    """Those of them that were read with the state of another position."""
+    first: Cells
+    """The first look at each of those."""
+    misplaced: Mapping[Moment, NDArray[np.int64]]
+    """Those of them that were read with the state of another position, by moment."""
+    restored: Segments
+    """States as they were restored, where no pass was seen to read the same bits there."""
 
     def at(self, moment: Moment, size: int) -> "Changed":
         """What changed at each position, as looks of one moment found it."""
@@ -41,10 +46,18 @@ class Breaches:
         changed.mask[self.look.position[here]] = True
         with np.errstate(invalid="ignore"):
             np.maximum.at(changed.size, self.look.position[here], self.relative[here])
-        if moment is Moment.IN:
-            places = self.misplaced[self.misplaced < size]
-            changed.mask[places], changed.size[places] = True, np.nan
+        places = self.misplaced.get(moment, np.zeros(0, np.int64))
+        places = places[places < size]
+        changed.mask[places], changed.size[places] = True, np.nan
         return changed
+
+    def looks(self, moment: Moment, observations: NDArray[np.int64]) -> Cells:
+        """Of some observations, the looks at what had changed, or that nothing wrote before."""
+        changed = self.look.take(self.moment == moment)
+        both = (changed, self.first) if moment is Moment.IN else (changed,)
+        cells = _joined(*both)
+        cells = cells.take(np.isin(cells.observation, observations))
+        return cells.take(np.argsort((cells.position << 32) | cells.observation, kind="stable"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +71,72 @@ class Changed:
 
 def follow_custody(line: Line, store: DigestStore, site: Site, steps: Steps) -> Breaches:
     """Compares every look at a cached value with what was last seen of it."""
+    is_state = site.kind.is_state
     cells, moments, written = _timeline(line, site, steps)
     order = np.argsort((cells.position << 32) | cells.observation, kind="stable")
     cells, moments, written = cells.take(order), moments[order], written[order]
     again = np.zeros(len(cells), bool)
     again[1:] = cells.position[1:] == cells.position[:-1]
     looks = np.flatnonzero(again & ~written)
-    look, before = cells.take(looks), cells.take(looks - 1)
+    restored = (
+        _restored_alone(line, store, site) if is_state else line.index.segments.take(slice(0, 0))
+    )
+    back, known, fresh = _last_before(cells, expand(restored))
+    look = _joined(cells.take(looks), back)
+    before = _joined(cells.take(looks - 1), cells.take(known))
+    moments = np.append(moments[looks], np.full(len(back), Moment.RESTORED, np.uint8))
     changed = ~equal_cells((store, before), (store, look))
     look, before = look.take(changed), before.take(changed)
-    unwritten = np.unique(cells.position[~again & ~written])
-    is_state = site.kind.is_state
+    unwritten = ~again & ~written
+    first = cells.take(unwritten)
+    missed: dict[Moment, NDArray[np.int64]] = {}
+    if is_state:
+        read = expand(line.states(site.index, Moment.IN))
+        read = read.take(np.isin(read.position, first.position))
+        missed = {
+            Moment.IN: misplaced(line, store, site, read),
+            Moment.RESTORED: misplaced(line, store, site, fresh),
+        }
     return Breaches(
-        moments[looks][changed],
+        moments[changed],
         look,
         before,
         distances((store, before), (store, look)),
-        unwritten,
-        misplaced(line, store, site, unwritten) if is_state else unwritten[:0],
+        np.union1d(first.position, fresh.position),
+        first,
+        missed,
+        restored,
     )
+
+
+def _joined(*parts: Cells) -> Cells:
+    return Cells(*(np.concatenate([getattr(c, n) for c in parts]) for n in Cells.__slots__))
+
+
+def _restored_alone(line: Line, store: DigestStore, site: Site) -> Segments:
+    """Restored states of which the next read of the same request does not show the same bits."""
+    runs = line.states(site.index, Moment.RESTORED)
+    if not len(runs):
+        return runs
+    back, read = expand(runs), expand(line.states(site.index, Moment.IN))
+    keys = [(c.position << 32) | c.observation for c in (back, read)]
+    after = np.searchsorted(keys[1], keys[0])
+    near = np.minimum(after, max(len(read) - 1, 0))
+    shown = np.zeros(len(back), bool)
+    if len(read):
+        shown = (after < len(read)) & (read.position[near] == back.position)
+        shown &= equal_cells((store, back), (store, read.take(near)))
+    alone = np.isin(runs.observation, back.observation[~shown])
+    return runs.take(np.flatnonzero(alone))
+
+
+def _last_before(cells: Cells, looks: Cells) -> tuple[Cells, NDArray[np.intp], Cells]:
+    """*looks* at what was seen before, where in *cells* that was, and the other looks."""
+    known = (cells.position << 32) | cells.observation
+    at = np.searchsorted(known, (looks.position << 32) | looks.observation) - 1
+    seen = at >= 0
+    seen[seen] = cells.position[at[seen]] == looks.position[seen]
+    return looks.take(seen), at[seen], looks.take(~seen)
 
 
 def _timeline(
@@ -99,8 +159,7 @@ def _timeline(
         runs.append(saved)
         moments.append(np.full(len(saved), Moment.OUT, np.uint8))
         written.append(np.ones(len(saved), bool))
-    cells = Cells(*(np.concatenate([getattr(c, name) for c in runs]) for name in Cells.__slots__))
-    return cells, np.concatenate(moments), np.concatenate(written)
+    return _joined(*runs), np.concatenate(moments), np.concatenate(written)
 
 
 def _saved_alone(line: Line, site: Site, seen: list[Cells]) -> Cells:

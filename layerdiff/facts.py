@@ -14,88 +14,25 @@ from layerdiff.lineage import Line
 from layerdiff.segments import Cells, expand
 from layerdiff.trace import Find, Trace
 from layerdiff.vocabulary import Moment
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One value that a dump holds, as a place to recognise it by."""
-
-    side: str
-    """``baseline`` or ``candidate``."""
-    request: int
-    request_name: str
-    position: int
-    chain: int | None
-    """Digest of the tokens that the value sums up."""
-    pass_index: int
-    """In which pass it was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """All values that one request's passes wrote at one site."""
-
-    side: str
-    request: int
-    name: str
-    store: DigestStore
-    cells: Cells
-    chain: NDArray[np.uint64]
-    shift: int
-    first_digest: NDArray[np.uint64]
-    """Of each cell, its first part's."""
-
-    def seen(self, row: int, wanted: NDArray[np.uint64]) -> Seen | None:
-        """The cell of a row, if all its parts are as wanted."""
-        if int(self.cells.parts[row]) != len(wanted):
-            return None
-        found = self.store.digests(self.cells.first[row : row + 1], len(wanted))[0]
-        if not np.array_equal(found, wanted):
-            return None
-        position = int(self.cells.position[row])
-        at = position - self.shift
-        tokens = int(self.chain[at]) if 0 <= at < len(self.chain) else None
-        observations = self.store.dump.observations
-        made = int(observations["pass_index"][self.cells.observation[row]])
-        return Seen(self.side, self.request, self.name, position, tokens, made)
+from layerdiff.written import Seen, Written, chain_at, gather
 
 
 class WrittenValues:
-    """Every value that passes wrote, by side and site, gathered when first asked for."""
+    """Every value that the dumps show, by side and site, gathered when first asked for."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], list[_Written]] = {}
+        self._known: dict[tuple[int, int], list[Written]] = {}
 
-    def of(self, facts: "OriginFacts", side: int) -> list[_Written]:
-        """What the passes of one dump wrote at the origin's site."""
+    def of(self, facts: "OriginFacts", side: int) -> list[Written]:
+        """What one dump shows at the origin's site."""
         site = facts.site if side else facts.twin
         if site is None:
             return []
         if (side, site.index) not in self._known:
-            self._known[side, site.index] = self._gather(facts, side, site)
+            name = "candidate" if side else "baseline"
+            found = gather(facts.lines[side], facts.stores[side], site, name)
+            self._known[side, site.index] = found
         return self._known[side, site.index]
-
-    @staticmethod
-    def _gather(facts: "OriginFacts", side: int, site: Site) -> list[_Written]:
-        line, store = facts.lines[side], facts.stores[side]
-        moment = Moment.OUT if site.kind.is_state else Moment.COMPUTED
-        found = []
-        for request in line.dump.requests:
-            cells = expand(line.index.find(request.index, site.index, moment))
-            if len(cells):
-                found.append(
-                    _Written(
-                        "candidate" if side else "baseline",
-                        request.index,
-                        request.name,
-                        store,
-                        cells,
-                        line.dump.chain(request.index)[1],
-                        1 if site.kind.is_state else 0,
-                        store.digests(cells.first, 1)[:, 0],
-                    )
-                )
-        return found
 
     def count(self, facts: "OriginFacts") -> int:
         """How many values an origin can be searched among."""
@@ -136,7 +73,8 @@ class OriginFacts:
     def cell(self, side: int, position: int | None = None) -> Cells:
         """The cell of the origin in one arm, its last version; of no length if it has none.
 
-        Of a row that was read from a cache with the same bits more than once, the first time.
+        Of a cached value that changed inside the candidate, the first look that found it changed;
+        of a row that was read with the same bits more than once, the first time.
 
         Args:
             side: 0 for the baseline, 1 for the candidate.
@@ -146,6 +84,10 @@ class OriginFacts:
         site = self.site if side else self.twin
         if site is None:
             return expand(self.lines[side].index.segments.take(slice(0, 0)))
+        if side:
+            changed = self.trace.misread.get((site.index, self.find.moment))
+            if changed is not None and at in changed.position:
+                return changed.take(changed.position == at)
         moments = [self.find.moment]
         if not side and self.site.kind.is_state:
             moments = [self.find.moment, Moment.OUT, Moment.IN]
@@ -185,20 +127,16 @@ class OriginFacts:
 
     @cached_property
     def all_zero(self) -> bool:
-        """Whether every bit of the candidate's cell is zero."""
-        cell, dump = self.cell(1), self.lines[1].dump
-        if not len(cell):
-            return False
-        record = dump.observations[cell.observation[0]]
-        if dump.header.get("keyed"):
-            return bool(record["flags"] & schema.FLAG_ALL_ZERO)
-        name = dump.dtype_name(int(cell.observation[0]))
-        zero = zero_digest(name, dump.shape(int(record["shape"])))
-        digests = self.digests(1)
-        return digests is not None and bool((digests == np.uint64(zero)).all())
+        """Whether every element of the candidate's cell is zero."""
+        return self.zero_at(self.find.position)
+
+    def zero_at(self, position: int) -> bool:
+        """Whether every element of the candidate's cell at a position is +0 or -0."""
+        cell = self.cell(1, position)
+        return bool(len(cell)) and is_zero(self.stores[1], cell)
 
     def elsewhere(self, position: int | None = None) -> list[Seen]:
-        """Where else a pass of either dump wrote what the candidate holds.
+        """Where else either dump shows what the candidate holds: what was written, else seen.
 
         Args:
             position: Of another cell of the same column.
@@ -212,14 +150,31 @@ class OriginFacts:
         wanted = self.digests(1, position)
         if wanted is None:
             return []
-        found = []
-        for side in (0, 1):
-            for written in self.written.of(self, side):
-                for row in np.flatnonzero(written.first_digest == wanted[0]):
-                    seen = written.seen(int(row), wanted)
-                    if seen is not None:
-                        found.append(seen)
-        return found
+        found = [
+            written.seen(row)
+            for side in (0, 1)
+            for written in self.written.of(self, side)
+            for row in np.flatnonzero(written.first_digest == wanted[0]).tolist()
+            if written.holds(row, wanted)
+        ]
+        return self.places(found, position)
+
+    def places(self, found: list[Seen], position: int) -> list[Seen]:
+        """Those of *found* that tell something; none is the value's own place, seen again.
+
+        What was only looked at counts where it was seen before, and nothing wrote this value.
+        """
+        own, made = self.prefix(position), self.pass_of(1)
+        kept = [
+            seen
+            for seen in found
+            if not seen.look
+            or (
+                (seen.position, seen.chain) != (position, own)
+                and (seen.side == "baseline" or made is None or seen.pass_index < made)
+            )
+        ]
+        return [seen for seen in kept if not seen.look] or kept
 
     def prefix(self, position: int) -> int | None:
         """Digest of the tokens that the candidate's value at *position* should sum up."""
@@ -232,5 +187,20 @@ class OriginFacts:
 
     def _chain_at(self, side: int, request: int, position: int) -> int | None:
         chain = self.lines[side].dump.chain(request)[1]
-        at = position - (1 if self.site.kind.is_state else 0)
-        return int(chain[at]) if 0 <= at < len(chain) else None
+        return chain_at(chain, position - (1 if self.site.kind.is_state else 0))
+
+
+def is_zero(store: DigestStore, cell: Cells) -> bool:
+    """Whether every element of one cell is +0 or -0; without sketches, whether it is +0."""
+    dump, parts = store.dump, int(cell.parts[0])
+    norms = store.sketches(cell.first, parts)
+    if norms is not None and bool((norms[..., 0] == 0).all()):
+        return True
+    record = dump.observations[cell.observation[0]]
+    if record["flags"] & schema.FLAG_ALL_ZERO:
+        return True
+    if dump.header.get("keyed"):
+        return False
+    name = dump.dtype_name(int(cell.observation[0]))
+    zero = zero_digest(name, dump.shape(int(record["shape"])))
+    return bool((store.digests(cell.first, parts) == np.uint64(zero)).all())

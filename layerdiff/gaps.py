@@ -19,7 +19,8 @@ def describe_gaps(
     """One line for each thing that was not seen or found no partner."""
     gaps = []
     for pair in pairs:
-        gaps += _unwritten(pair.trace.candidate) + _unwritten(pair.trace.baseline)
+        for line in (pair.trace.candidate, pair.trace.baseline):
+            gaps += _unwritten(line) + _skipped(line)
     gaps += _missing_sites(baseline, candidate) + _without_rows(baseline, candidate)
     ours = {part.request for pair in pairs for part in pair.trace.candidate.parts}
     theirs = {part.request for pair in pairs for part in pair.trace.baseline.parts}
@@ -73,6 +74,21 @@ def _unwritten(line: Line) -> list[str]:
         return [f"{line.dump.arm}: {where} were filled by request {source!r}, with other tokens"]
     gap = f"{line.dump.arm}: the writer of {where} is unobserved; record from an empty cache on"
     return [gap]
+
+
+def _skipped(line: Line) -> list[str]:
+    """Positions behind a hit that no pass of the request computed."""
+    dump, found = line.dump, []
+    for part in line.parts:
+        told = dump.requests[part.request].told
+        runs = dump.own_runs[dump.own_runs["request"] == part.request]
+        if told is None or not len(runs) or (first := int(runs["start"].min())) <= told:
+            continue
+        found.append(
+            f"{dump.arm}: positions [{told}, {first}) of request {labels(dump)[part.request]!r} "
+            "lie behind its hit, and no pass computed them"
+        )
+    return found
 
 
 def _without_rows(baseline: "Arm", candidate: "Arm") -> list[str]:

@@ -6,8 +6,8 @@ from layerdiff import sketch
 from layerdiff.compare import State
 from layerdiff.facts import OriginFacts
 from layerdiff.format.records import Site
+from layerdiff.precision import EPS, site_eps
 from layerdiff.segments import expand
-from layerdiff.trace import EPS, site_eps
 from layerdiff.vocabulary import Moment
 
 _BEYOND = 25.0

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layerdiff.format.reader import Dump, Site
+from layerdiff.format.served import join_spans
 from layerdiff.pairing import common_prefix
 from layerdiff.segments import Cells, SegmentIndex, Segments, expand, join
 from layerdiff.vocabulary import EventKind, Moment
@@ -21,6 +22,13 @@ class Part:
     request: int
     start: int
     stop: int
+    again: int | None = None
+    """From where on later passes of it computed the positions below *start* too, if they did."""
+
+    @property
+    def low(self) -> int:
+        """The first position that the request computed."""
+        return self.start if self.again is None else self.again
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +62,18 @@ class Line:
         """Rows of a column, each from the request that computed it."""
         return join(
             [
-                self.index.find(part.request, site, moment).clip(part.start, part.stop)
+                self.index.find(part.request, site, moment).clip(part.low, part.stop)
                 for part in self.parts
             ]
         )
 
     def states(self, site: int, moment: Moment) -> Segments:
-        """States of a column: a part's states lie in (start, stop], its reads in [start, stop)."""
+        """States of a column: a part's states lie in (low, stop], its reads in [low, stop)."""
         shift = 1 if moment in (Moment.OUT, Moment.SAVED) else 0
         return join(
             [
                 self.index.find(part.request, site, moment).clip(
-                    part.start + shift, part.stop + shift
+                    part.low + shift, part.stop + shift
                 )
                 for part in self.parts
             ]
@@ -101,19 +109,11 @@ class Steps:
 def line_steps(line: Line) -> Steps:
     """Which pass covered which positions of a line."""
     dump = line.dump
-    spans = dump.spans
-    order = np.argsort(spans["rowset"], kind="stable")
-    rowsets = spans["rowset"][order]
-    pass_rowset = dump.passes["rowset"]
-    low = np.searchsorted(rowsets, pass_rowset, side="left")
-    count = np.searchsorted(rowsets, pass_rowset, side="right") - low
-    pass_index = np.repeat(np.arange(len(pass_rowset)), count)
-    within = np.arange(len(pass_index)) - np.repeat(np.cumsum(count) - count, count)
-    span = spans[order][low[pass_index] + within]
+    pass_index, span = join_spans(dump.passes["rowset"], dump.spans)
     found = []
     for part in line.parts:
         here = np.flatnonzero(span["request"] == part.request)
-        start = np.maximum(span["start"][here].astype(np.int64), part.start)
+        start = np.maximum(span["start"][here].astype(np.int64), part.low)
         stop = np.minimum(span["stop"][here].astype(np.int64), part.stop)
         kept = stop > start
         request = np.full(int(kept.sum()), part.request, np.int64)
@@ -145,7 +145,7 @@ def trace_line(dump: Dump, index: SegmentIndex, request: int, length: int) -> Li
     while True:
         hit = dump.requests[current].hit or 0
         start = min(hit, stop)
-        parts.append(Part(current, start, stop))
+        parts.append(Part(current, start, stop, _ran_again(dump, current, start)))
         if start == 0:
             return Line(dump, index, tuple(reversed(parts)), 0)
         source = find_source(dump, index, current)
@@ -154,6 +154,12 @@ def trace_line(dump: Dump, index: SegmentIndex, request: int, length: int) -> Li
         seen.add(source)
         shared = common_prefix(dump.chain(source)[1], dump.chain(current)[1])
         current, stop = source, min(start, shared)
+
+
+def _ran_again(dump: Dump, request: int, start: int) -> int | None:
+    runs = dump.own_runs
+    lowest = int(runs["start"][runs["request"] == request].min(initial=start))
+    return lowest if lowest < start else None
 
 
 def find_source(dump: Dump, index: SegmentIndex, request: int) -> int | None:

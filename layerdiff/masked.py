@@ -12,6 +12,7 @@ import numpy as np
 from layerdiff.comparison import Comparison
 from layerdiff.format.reader import Dump
 from layerdiff.format.records import Event, Kernel, Site
+from layerdiff.launched import launch_at
 from layerdiff.lineage import Line
 from layerdiff.model import Masked, Origin
 from layerdiff.pairing import common_prefix
@@ -28,17 +29,42 @@ _FACTS = {
 """Launch facts that are a cause by themselves where they differ."""
 
 
-def find_masked(main: Comparison, origins: Sequence[Origin]) -> tuple[Masked, ...]:
-    """What differs between the arms by recorded facts alone, behind an origin; each cause once."""
+def find_masked(
+    main: Comparison, origins: Sequence[Origin], split: Comparison | None = None
+) -> tuple[Masked, ...]:
+    """What differs between the arms by recorded facts alone, behind an origin; each cause once.
+
+    Args:
+        split: A cold run in the candidate's chunks against the candidate: a fact that both were
+            told follows from the chunk, and is no cause.
+    """
     if not origins:
         return ()
     named = {origin.cause for origin in origins} | {c for o in origins for c in o.also}
     found: dict[tuple[Cause, str], Masked] = {}
     for pair in main.pairs:
         for masked in (*_kernels(pair.trace, origins), *_drafts(pair.trace, origins)):
-            if masked.cause not in named:
+            if masked.cause not in named and not _follows_from_chunk(masked, split):
                 found.setdefault((masked.cause, masked.role), masked)
     return tuple(found.values())
+
+
+def _follows_from_chunk(masked: Masked, split: Comparison | None) -> bool:
+    """Whether the same chunks without reuse were launched alike where the arms were not."""
+    names = [name for name, cause in _FACTS.items() if cause is masked.cause]
+    if split is None or not (names or masked.cause is Cause.KERNEL_MISMATCH):
+        return False
+    site = (masked.site, Role[masked.role.upper()])
+    for pair in split.pairs:
+        kernels = [
+            None if launch is None else launch.kernel
+            for line in (pair.trace.baseline, pair.trace.candidate)
+            for launch in [launch_at(line, site, Moment.COMPUTED, masked.position)]
+        ]
+        if None not in kernels:
+            told = [[k.facts.get(n) for n in names] if names else [k.name] for k in kernels if k]
+            return told[0] == told[1]
+    return False
 
 
 def _kernels(trace: Trace, origins: Sequence[Origin]) -> Iterator[Masked]:

@@ -13,18 +13,17 @@ from layerdiff.digest_store import DigestStore
 from layerdiff.format import schema
 from layerdiff.format.reader import Site
 from layerdiff.lineage import Line
-from layerdiff.segments import Cells, expand
+from layerdiff.segments import Cells, expand, join
 from layerdiff.vocabulary import Moment
 
 
-def misplaced(
-    line: Line, store: DigestStore, site: Site, unwritten: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Which of the *unwritten* positions were read with the state of another one."""
-    if not len(unwritten):
-        return unwritten
-    read = expand(line.states(site.index, Moment.IN))
-    read = read.take(np.isin(read.position, unwritten) & (read.position > 0))
+def misplaced(line: Line, store: DigestStore, site: Site, read: Cells) -> NDArray[np.int64]:
+    """Positions at which the state of another one was read.
+
+    Args:
+        read: Looks at states that nothing was seen to leave there.
+    """
+    read = read.take(read.position > 0)
     if not len(read):
         return read.position
     flags = line.dump.observations["flags"][read.observation]
@@ -41,7 +40,11 @@ def _is_misplaced(line: Line, store: DigestStore, site: Site, look: Cells) -> bo
     """Whether a look found what requests left at one other position, made of other rows."""
     holders: list[tuple[int, int]] = []
     for request in line.dump.requests:
-        left = expand(line.index.find(request.index, site.index, Moment.OUT))
+        runs = [
+            line.index.find(request.index, site.index, moment)
+            for moment in (Moment.OUT, Moment.SAVED)
+        ]
+        left = expand(join(runs))
         repeated = look.take(np.zeros(len(left), np.intp))
         same = left.position[equal_cells((store, left), (store, repeated))]
         holders += [(request.index, int(position)) for position in np.unique(same)]

@@ -27,12 +27,14 @@ class _StateWalk:
         self.left: dict[int, Flow] = {}
         """By position, what passes left there: a later pass may go back to any of them."""
         self.diffs: dict[Moment, ColumnDiff] = {}
-        self.into = {moment: flows.nothing(tracer.size) for moment in (Moment.IN, Moment.OUT)}
-        self.changed = {m: tracer.changed(site, m) for m in (Moment.IN, Moment.OUT)}
-        for moment in (Moment.IN, Moment.OUT):
-            self.diffs[moment] = tracer.with_breaches(
-                site, moment, tracer.cand.looks(site, moment)
-            )
+        looks = {m: tracer.cand.looks(site, m) for m in (Moment.IN, Moment.OUT)}
+        restored = tracer.trace.breaches[site.index].restored
+        if len(restored):
+            looks = {Moment.RESTORED: restored, **looks}
+        self.into = {moment: flows.nothing(tracer.size) for moment in looks}
+        self.changed = {moment: tracer.changed(site, moment) for moment in looks}
+        for moment, runs in looks.items():
+            self.diffs[moment] = tracer.with_breaches(site, moment, runs)
 
     @property
     def clean(self) -> bool:
@@ -50,6 +52,8 @@ class _StateWalk:
     def read(self, position: int) -> None:
         """A pass begins at *position* and reads the state."""
         self.current = flows.nothing(1) if position == 0 else self.left.get(position, self.current)
+        if Moment.RESTORED in self.diffs:
+            self._observe(Moment.RESTORED, position)
         self._observe(Moment.IN, position)
 
     def leave(self, position: int, incoming: Flow) -> None:

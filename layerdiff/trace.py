@@ -10,26 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layerdiff import flow as flows
-from layerdiff.compare import ColumnDiff, State, compare_column
+from layerdiff.compare import ColumnDiff, State, compare_column, final, same_runs
 from layerdiff.custody import Breaches, Changed, follow_custody
 from layerdiff.digest_store import DigestStore
 from layerdiff.flow import Flow
-from layerdiff.format.reader import Dump, Site
+from layerdiff.format.reader import Site
 from layerdiff.lineage import Line, Steps, drafted, line_steps
+from layerdiff.looks import of_the_last_text, unlike
+from layerdiff.precision import site_eps
 from layerdiff.recurrent import judge_lone_state, judge_mixer
-from layerdiff.segments import Segments, join
+from layerdiff.segments import Cells, Segments, expand, join
 from layerdiff.site_graph import in_order, margins
 from layerdiff.vocabulary import Mark, Moment, Reach
-
-EPS = {
-    "float64": 2.0**-52,
-    "float32": 2.0**-23,
-    "float16": 2.0**-10,
-    "bfloat16": 2.0**-7,
-    "float8_e4m3fn": 2.0**-3,
-    "float8_e5m2": 2.0**-2,
-}
-"""Machine epsilon by dtype name; other dtypes are exact and count as float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +67,8 @@ class Trace:
     finds: list[Find] = field(default_factory=list)
     flows: dict[int, Flow] = field(default_factory=dict)
     breaches: dict[int, Breaches] = field(default_factory=dict)
+    misread: dict[tuple[int, Moment], Cells] = field(default_factory=dict)
+    """Looks that found what neither was there before nor is in the baseline."""
     order: tuple[Site, ...] = ()
     steps: Steps | None = None
 
@@ -212,15 +206,41 @@ class Tracer:
 
         Not looking is no gap: only what a pass left can be missing.
         """
-        last = np.arange(self.size) if site.kind.is_kv else None
-        diff = self.compare(site, runs, self._baseline_looks(site, moment), last)
+        theirs, last = self._baseline_looks(site, moment), None
+        if site.kind.is_kv:
+            twin = self.base_sites.get((site.name, site.role))
+            seen = theirs if twin is None else self.base.looks(twin, moment)
+            if len(seen) == len(runs) and same_runs(runs, seen):
+                theirs = seen
+            else:
+                last = np.arange(self.size)
+        diff = self.compare(site, runs, theirs, last)
         changed = self.changed(site, moment)
         alone = (diff.state == State.CANDIDATE_ONLY) & changed.mask
         diff.state[alone] = State.DIFFERS
         diff.relative[alone] = changed.size[alone]
-        if moment is Moment.IN or not site.kind.is_state:
+        self._every_look(site, moment, runs, diff)
+        if moment is not Moment.OUT or not site.kind.is_state:
             diff.state[diff.state == State.BASELINE_ONLY] = State.ABSENT
         return diff
+
+    def _every_look(self, site: Site, moment: Moment, runs: Segments, diff: ColumnDiff) -> None:
+        """Puts in looks that a later one of the same value hides."""
+        looks = self.trace.breaches[site.index].looks(moment, runs.observation)
+        looks = looks.take(looks.position < self.limit(site))
+        if len(looks) and len(self.drafted):
+            state = site.kind.is_state
+            made = expand(self.cand.looks(site, Moment.OUT if state else Moment.COMPUTED))
+            looks = of_the_last_text(looks, made, self.drafted, state=state)
+        if not len(looks):
+            return
+        theirs = expand(self._baseline_looks(site, moment).clip(0, self.limit(site)))
+        theirs = final(theirs, self.drafted)
+        looks, far = unlike((self.base_store, theirs), (self.cand_store, looks))
+        hidden = diff.state[looks.position] != State.DIFFERS
+        at = looks.position[hidden]
+        diff.state[at], diff.relative[at] = State.DIFFERS, far[hidden]
+        self.trace.misread.setdefault((site.index, moment), looks)
 
     def compare(
         self,
@@ -260,8 +280,12 @@ class Tracer:
             return self.base.index.segments.take(slice(0, 0))
         same = self.base.looks(twin, moment)
         if site.kind.is_state:
-            other = self.base.looks(twin, Moment.IN if moment is Moment.OUT else Moment.OUT)
-            return join([same, other.take(np.flatnonzero(~np.isin(other.start, same.start)))])
+            for other in (Moment.OUT, Moment.IN):
+                if other is not moment:
+                    more = self.base.looks(twin, other)
+                    more = more.take(np.flatnonzero(~np.isin(more.start, same.start)))
+                    same = join([same, more])
+            return same
         computed = self.baseline_rows(site)
         if not len(same):
             return computed
@@ -348,13 +372,3 @@ _PLAIN = np.array(
     [Mark.ABSENT, Mark.UNPAIRED, Mark.CARRIED, Mark.UNPAIRED, Mark.AGREES, Mark.INHERITED],
     np.uint8,
 )
-
-
-def site_eps(dump: Dump, site: Site) -> float:
-    """Machine epsilon of the dtype that a site was seen in."""
-    hashed = dump.observations["rows"] > 0
-    here = np.flatnonzero(hashed & (dump.observations["site"] == site.index))
-    if not len(here):
-        return EPS["float32"]
-    name = dump.dtype_name(int(here[0]))
-    return EPS.get(name, EPS["float32"])

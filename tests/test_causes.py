@@ -93,9 +93,15 @@ def zeroed(caches: Caches) -> None:
 
 
 def negative_zero(caches: Caches) -> None:
-    """Not zero by bits: a look-alike of a slot that nothing wrote."""
+    """Cleared by a multiplication: zero, if not by bits."""
     for state in caches.states(caches.reused):
         state.zero_().neg_()
+
+
+def nearly_zero(caches: Caches) -> None:
+    """A look-alike of a slot that nothing wrote."""
+    for state in caches.states(caches.reused):
+        state.fill_(1e-30)
 
 
 def earlier(caches: Caches) -> None:
@@ -147,7 +153,8 @@ SWAPPED = [*ALL[:5], 9, *ALL[6:9], 5, *ALL[10:]]
     ("change", "cause", "tensor", "position"),
     [
         (zeroed, Cause.STATE_ZERO, "recurrent_state", PREFIX),
-        (negative_zero, Cause.STATE_CORRUPTED, "recurrent_state", PREFIX),
+        (negative_zero, Cause.STATE_ZERO, "recurrent_state", PREFIX),
+        (nearly_zero, Cause.STATE_CORRUPTED, "recurrent_state", PREFIX),
         (earlier, Cause.STATE_WRONG_POSITION, "recurrent_state", PREFIX),
         (foreign_state, Cause.STATE_FOREIGN, "recurrent_state", PREFIX),
         (foreign_rows, Cause.STATE_FOREIGN, "kv_key", 0),

@@ -2,17 +2,19 @@
 
 import numpy as np
 
-from layerdiff.facts import OriginFacts, Seen
+from layerdiff.facts import OriginFacts
 from layerdiff.passes import Chunk, chunk_in
 from layerdiff.rejected import rejections
 from layerdiff.segments import Cells, expand
 from layerdiff.vocabulary import Moment, TensorKind
+from layerdiff.written import Seen
 
 
 def found_in_cache(facts: OriginFacts) -> bool:
     """Whether the origin is in what was found in a cache, not in what a kernel made."""
     cached = facts.site.kind.is_state or facts.site.kind.is_kv
-    return cached and (facts.find.moment is Moment.IN or facts.find.breach)
+    read = facts.find.moment in (Moment.IN, Moment.RESTORED)
+    return cached and (read or facts.find.breach)
 
 
 def what(facts: OriginFacts) -> str:

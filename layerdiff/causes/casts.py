@@ -7,8 +7,9 @@ from layerdiff.facts import OriginFacts
 from layerdiff.format.records import Event, Site
 from layerdiff.lineage import Line
 from layerdiff.passes import chunks
+from layerdiff.precision import EPS
 from layerdiff.segments import expand
-from layerdiff.trace import EPS
+from layerdiff.sketch import FLOOR
 from layerdiff.vocabulary import Cause, EventKind, Moment
 
 
@@ -19,7 +20,8 @@ def dtype_requant(facts: OriginFacts) -> Ruling | None:
     names = [_dtype(facts, side) for side in (0, 1)]
     if all(names) and names[0] != names[1]:
         says = f"it was read as {names[1]}, and is {names[0]} in the baseline"
-        return Ruling(Cause.DTYPE_REQUANT, True, says)
+        coarse = coarseness(names[0] or "", names[1] or "")
+        return _too_far(facts, coarse) or Ruling(Cause.DTYPE_REQUANT, True, says)
     casts = [_casts(facts, side) for side in (0, 1)]
     counts = [sum(1 if e.value is None else e.value for e in events) for events in casts]
     if not any(counts):
@@ -27,10 +29,9 @@ def dtype_requant(facts: OriginFacts) -> Ruling | None:
     if counts[0] == counts[1]:
         words = f"it was cast as often as the baseline's, {counts[0]} times"
         return Ruling(Cause.DTYPE_REQUANT, False, words)
-    coarse = max((_eps(event) for event in (*casts[0], *casts[1])), default=0.0)
-    if coarse and facts.find.relative > 2 * coarse:
-        words = f"it differs by {facts.find.relative:.1e}, more than a cast can do"
-        return Ruling(Cause.DTYPE_REQUANT, False, words)
+    excluded = _too_far(facts, told_coarseness(facts))
+    if excluded:
+        return excluded
     text = max((event.text for event in (*casts[1], *casts[0])), key=len)
     return Ruling(
         Cause.DTYPE_REQUANT,
@@ -38,6 +39,33 @@ def dtype_requant(facts: OriginFacts) -> Ruling | None:
         f"the {what(facts)} was cast {counts[1]} times on its way ({text}), the baseline's "
         f"{counts[0]} times",
     )
+
+
+def _too_far(facts: OriginFacts, eps: float) -> Ruling | None:
+    """What shows that a cast cannot have made the difference, where its dtype is known."""
+    far = facts.find.relative
+    if eps and far > most_of_a_cast(eps):
+        words = f"it differs by {far:.1e}, more than a cast can do"
+        return Ruling(Cause.DTYPE_REQUANT, False, words)
+    return None
+
+
+def most_of_a_cast(eps: float) -> float:
+    """The largest relative difference, as sketches tell it, that a cast makes."""
+    return 2 * eps + FLOOR
+
+
+def coarseness(one: str, other: str) -> float:
+    """Machine epsilon of the coarser of two dtypes; 0 if they are the same or one is no float."""
+    if one == other or one not in EPS or other not in EPS:
+        return 0.0
+    return max(EPS[one], EPS[other])
+
+
+def told_coarseness(facts: OriginFacts) -> float:
+    """Machine epsilon of the narrowest dtype that the value is told to have been cast to."""
+    casts = [event for side in (0, 1) for event in _casts(facts, side)]
+    return max((_eps(event) for event in casts), default=0.0)
 
 
 def _dtype(facts: OriginFacts, side: int) -> str | None:

@@ -3,10 +3,11 @@
 from layerdiff.causes.cached import found_in_cache, is_rejected, owner, reader, what
 from layerdiff.causes.rewritten import handed_on
 from layerdiff.causes.ruling import Ruling
-from layerdiff.facts import OriginFacts, Seen
+from layerdiff.facts import OriginFacts
 from layerdiff.passes import Chunk, chunk_in, chunks
 from layerdiff.slots import foreign_slot
 from layerdiff.vocabulary import Cause
+from layerdiff.written import Seen
 
 
 def kv_mixed_origin(facts: OriginFacts) -> Ruling | None:

@@ -67,7 +67,7 @@ def _is_read(facts: OriginFacts, site: Site) -> bool:
 
 
 def _expected(baseline: Line, site: Site, start: int, held: int) -> int:
-    """Rows before *start*: all of them, or what a ring keeps as the baseline shows it.
+    """Rows before *start*: all of them, or what a ring keeps, as the baseline shows it.
 
     Args:
         held: What the candidate says; stands where nothing tells whether the cache is a ring.
@@ -82,9 +82,11 @@ def _expected(baseline: Line, site: Site, start: int, held: int) -> int:
                 known[event.start] = event.value
     if start in known:
         return known[start]
+    # Rows that stand before the first token in every arm, such as attention sinks.
+    sinks = max(0, known[min(known)] - min(known)) if known else 0
     if any(value < at for at, value in known.items()):
-        return min(start, max(known.values()))
-    return held if held < start and not known else start
+        return min(start + sinks, max(known.values()))
+    return held if held < start and not known else start + sinks
 
 
 def _split(found: list[Offset]) -> tuple[list[Offset], list[Offset]]:

@@ -45,7 +45,8 @@ def _rows_kept(facts: OriginFacts) -> str | None:
     if found is None or found.held <= found.expected:
         return None
     for run in rejections(facts.trace.candidate.dump, found.chunk.request):
-        if run.start == found.chunk.start and run.chunk.stop == found.held:
+        kept = found.held - found.expected
+        if run.start == found.chunk.start and run.chunk.stop == run.start + kept:
             return (
                 f"this layer's cache says that it holds {found.held} rows before {found.chunk}: "
                 f"those of {run.chunk} from {run.start} on were rejected, and are still there"

@@ -63,10 +63,10 @@ def _ended_at(facts: OriginFacts, position: int) -> list[Chunk]:
 
 def _as_read(facts: OriginFacts, chunk: Chunk) -> bool | None:
     """Whether the origin's state is the one that a pass had read; None if that is not known."""
-    if chunk.start == 0:
-        return facts.all_zero
     read = state_in(facts, chunk.request, chunk.start, chunk.pass_index)
     own = facts.digests(1)
+    if read is None and chunk.start == 0:
+        return facts.all_zero
     if read is None or own is None or int(read.parts[0]) != len(own):
         return None
     return bool((facts.stores[1].digests(read.first, len(own))[0] == own).all())

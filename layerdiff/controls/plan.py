@@ -127,6 +127,8 @@ def _poison_words(run: ControlRun, says: str) -> str:
     """What a poison shows, of layerdiff too: it must be found where it was put."""
     if not took(run.comparison):
         return "nothing that was read differs: the poison reached nothing, and shows nothing"
+    if not _reached(run.comparison):
+        return "what was overwritten was read, and nothing that was computed is another value"
     origins = run.comparison.report.origins
     if not origins or origins[0].moment not in ("in", "restored") or not origins[0].reach.logits:
         return says
@@ -134,6 +136,15 @@ def _poison_words(run: ControlRun, says: str) -> str:
     return (
         f"what was overwritten in {first.site} was found there, at {first.position}, and changes "
         "what follows: it is read, and a change does not go unseen"
+    )
+
+
+def _reached(poison: Comparison) -> bool:
+    """Whether anything that was computed differs."""
+    return any(
+        column.moment is Moment.COMPUTED and not column.diff.clean
+        for pair in poison.pairs
+        for column in pair.trace.columns.values()
     )
 
 

@@ -7,19 +7,14 @@ import numpy as np
 
 from layerdiff.comparison import Comparison
 from layerdiff.controls import rulings
-from layerdiff.controls.deciding import (
-    Decision,
-    begins_behind_a_hit,
-    decide,
-    decided_by,
-    has_mates,
-    poison_name,
-)
+from layerdiff.controls.deciding import TOLD, decide, decided_by
+from layerdiff.controls.decision import Decision
+from layerdiff.controls.kernels import has_mates, poisons
 from layerdiff.controls.plan import ControlRun, describe
 from layerdiff.describe import origin_kind
 from layerdiff.facts import OriginFacts
 from layerdiff.masked import find_masked
-from layerdiff.model import Origin, Report
+from layerdiff.model import Evidence, Origin, Report
 from layerdiff.next_steps import STEPS
 from layerdiff.vocabulary import (
     Cause,
@@ -46,7 +41,7 @@ def settle(main: Comparison, controls: Sequence[ControlRun]) -> Report:
         report,
         origins=origins,
         controls=tuple(describe(control) for control in controls),
-        masked=find_masked(main, origins),
+        masked=find_masked(main, origins, _split(controls)),
         warnings=(*report.warnings, *_warnings(origins, controls)),
     )
     return _against_reference(report, controls)
@@ -54,9 +49,9 @@ def settle(main: Comparison, controls: Sequence[ControlRun]) -> Report:
 
 def _settled(origin: Origin, facts: OriginFacts, controls: Sequence[ControlRun]) -> Origin:
     decision = decide(origin, facts, controls)
-    also = origin.also
-    if decision.cause is not origin.cause and origin.cause is not Cause.UNKNOWN:
-        also = (origin.cause, *also)
+    excluded = {found.cause for found in decision.ruled_out}
+    fitting = [c for c in (origin.cause, *origin.also) if c is not Cause.UNKNOWN]
+    also = tuple(c for c in fitting if c is not decision.cause and c not in excluded)
     proved = []
     if _located(facts, controls) or decision.cause is Cause.NONDETERMINISM:
         proved.append("location")
@@ -119,25 +114,39 @@ def _warnings(origins: Sequence[Origin], controls: Sequence[ControlRun]) -> list
 def _against_reference(report: Report, controls: Sequence[ControlRun]) -> Report:
     """both-wrong: the arms agree with each other, and a jump parts them from the reference."""
     for control in controls:
-        wrong = control.comparison.report
         if not control.name.startswith("reference") or report.verdict is Verdict.DIVERGED:
             continue
-        jumps = [o for o in wrong.origins if o.level is Level.JUMP]
+        found = control.comparison
+        jumps = [
+            (origin, facts)
+            for origin, facts in zip(found.report.origins, found.facts, strict=True)
+            if facts is not None and origin.level is Level.JUMP
+        ]
         if jumps:
             origins = tuple(
-                replace(
-                    origin,
-                    rank=rank,
-                    cause=Cause.BOTH_WRONG,
-                    also=tuple(c for c in (origin.cause, *origin.also) if c is not Cause.UNKNOWN),
-                    proved=("location",),
-                    confidence=Confidence.PROVED,
-                    next_step=STEPS[Cause.BOTH_WRONG],
-                )
-                for rank, origin in enumerate(jumps, start=1)
+                _both_wrong(replace(origin, rank=rank), facts)
+                for rank, (origin, facts) in enumerate(jumps, start=1)
             )
             return replace(report, verdict=Verdict.DIVERGED, origins=origins)
     return report
+
+
+def _both_wrong(origin: Origin, facts: OriginFacts) -> Origin:
+    """An origin of the reference's comparison, as a fault that both arms share.
+
+    Where inputs round otherwise, a choice between nearly equal scores may make a jump of it.
+    """
+    sure = facts.find.bits and origin.cause is not Cause.DISCRETE_TIE
+    tie = "what comes in differs by rounding, and no choice between near ties makes a jump of it"
+    return replace(
+        origin,
+        cause=Cause.BOTH_WRONG,
+        also=tuple(c for c in (origin.cause, *origin.also) if c is not Cause.UNKNOWN),
+        proved=("location", "mechanism") if sure else (),
+        confidence=Confidence.PROVED if sure else Confidence.SUSPECTED,
+        evidence=origin.evidence if sure else (*origin.evidence, Evidence(tie, False)),
+        next_step=STEPS[Cause.BOTH_WRONG],
+    )
 
 
 def wanted(main: Comparison, ran: Collection[str] = ()) -> tuple[str, ...]:
@@ -153,19 +162,20 @@ def wanted(main: Comparison, ran: Collection[str] = ()) -> tuple[str, ...]:
 
 def _wanted_by(origin: Origin, facts: OriginFacts) -> list[str]:
     deciding = decided_by(origin.cause, facts)
-    if deciding is not None:
-        return [deciding]
-    if origin.cause is not Cause.UNKNOWN:
-        return []
-    found = []
-    poison = poison_name(facts)
-    if poison is not None and rulings.cached_inputs(facts) and begins_behind_a_hit(facts):
-        found.append(poison)
+    found = [] if deciding is None else [deciding]
+    if origin.cause is not Cause.UNKNOWN and origin.cause not in TOLD:
+        return found
+    if not facts.find.breach:
+        found += poisons(facts)
     if has_mates(facts):
         found.append("solo")
     if origin_kind(facts) is OriginKind.STATE:
         found.append("no-state")
     return found
+
+
+def _split(controls: Sequence[ControlRun]) -> Comparison | None:
+    return next((c.comparison for c in controls if c.name == "cold-split"), None)
 
 
 def _planted(main: Comparison) -> list[str]:

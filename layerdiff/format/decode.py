@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def requests(records: Array, texts: Texts) -> tuple[Request, ...]:
-    """All requests, by index."""
+    """All requests as they were told, by index."""
     return tuple(
         Request(
             index=index,
@@ -24,6 +24,7 @@ def requests(records: Array, texts: Texts) -> tuple[Request, ...]:
             explicit=bool(flags & schema.REQUEST_EXPLICIT),
             source=_known(source),
             hit=_known(hit),
+            told=_known(hit),
         )
         for index, (name, pass_index, batch_row, flags, source, hit) in enumerate(records.tolist())
     )

@@ -18,6 +18,7 @@ from layerdiff.format import decode, schema
 from layerdiff.format.contents import Contents, open_contents
 from layerdiff.format.damage import Damage, reason
 from layerdiff.format.records import Event, Kernel, Request, Site
+from layerdiff.format.served import own_runs, served_requests
 from layerdiff.format.storage import StoredTable
 from layerdiff.vocabulary import EventKind
 
@@ -60,8 +61,12 @@ class Dump:
         self.digest_count: Final = contents.digests.rows
         """Committed digests; there are as many sketches, or none."""
         self.has_sketches: Final = contents.sketches.rows > 0
-        self.requests: Final = decode.requests(tables["requests"], texts)
         self.sites: Final = decode.sites(tables["sites"], texts)
+        self.own_runs: Final = own_runs(self.passes, self.spans, self.observations, self.sites)
+        """`schema.SPAN` records: positions that went through the target, in order of time."""
+        self.requests: Final = served_requests(
+            decode.requests(tables["requests"], texts), self.own_runs
+        )
         self.kernels: Final = decode.kernels(tables["kernels"], texts)
 
     @classmethod

@@ -22,7 +22,12 @@ class Request:
     source: int | None
     """The request whose cache it took over, if known."""
     hit: int | None
-    """Positions below its first pass that it did not compute; 0 is cold, None is unknown."""
+    """Positions that a cache served: those told, below where its own first pass begins.
+
+    0 is cold, None is unknown.
+    """
+    told: int | None
+    """The hit that the engine told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,9 @@ def what(origin: Origin) -> str:
     side = origin.kernel.candidate
     if origin.origin_kind is OriginKind.KERNEL and side is not None and side.name:
         return f"kernel {side.name}"
-    moment = {"in": " as read", "out": " as left", None: ""}.get(origin.moment, "")
+    moment = {"in": " as read", "out": " as left", "restored": " as restored"}.get(
+        origin.moment or "", ""
+    )
     return f"{origin.tensor}{moment}"
 
 

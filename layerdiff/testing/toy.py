@@ -47,7 +47,9 @@ class Plant:
     request: str | None = None
     """In which request; None is any."""
     scale: float = 1.5
-    """What the first element of the row is multiplied with."""
+    """What one element of the row is multiplied with."""
+    element: int = 0
+    """Which one, counted through the row or state."""
 
 
 @dataclass(slots=True)
@@ -145,9 +147,9 @@ class _Model:
         for plant in self._plants:
             if plant.moment is Moment.IN and plant.request in (None, request.name):
                 if plant.site in cache.rows:
-                    cache.rows[plant.site][plant.position].flat[0] *= plant.scale
+                    cache.rows[plant.site][plant.position].flat[plant.element] *= plant.scale
                 elif plant.position == cache.length:
-                    cache.states[plant.site].flat[0] *= plant.scale
+                    cache.states[plant.site].flat[plant.element] *= plant.scale
         return source, cache
 
     def planted(self, request: str, site: str, position: int, row: Array) -> Array:
@@ -156,7 +158,7 @@ class _Model:
             here = plant.moment is Moment.COMPUTED and plant.request in (None, request)
             if here and (plant.site, plant.position) == (site, position):
                 row = row.copy()
-                row.flat[0] *= plant.scale
+                row.flat[plant.element] *= plant.scale
         return row
 
 

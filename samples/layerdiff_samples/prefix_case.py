@@ -61,17 +61,19 @@ class PrefixCase(Case):
             if self._fault:
                 tiny.flip_one_bit(cache)
             if arm.poison is not None:
-                _overwrite(getattr(cache, "layers")[int(arm.poison.removeprefix("layer-"))])  # noqa: B009 - any cache class
+                _overwrite(cache, arm.poison)
 
         return change
 
 
-def _overwrite(layer: object) -> None:
-    """Other values in all that one layer of a cache holds."""
+def _overwrite(cache: object, what: str) -> None:
+    """Other values in what one layer of a cache holds: ``layer-N`` or ``layer-N-conv``."""
     import torch
 
-    for name in ("keys", "values", "conv_states", "recurrent_states"):
+    number, _, tensor = what.removeprefix("layer-").partition("-")
+    layer = getattr(cache, "layers")[int(number)]  # noqa: B009 - any cache class
+    for name in ("conv_states",) if tensor else ("keys", "values", "recurrent_states"):
         held = getattr(layer, name, None)
-        for tensor in held.values() if isinstance(held, dict) else (held,):
-            if isinstance(tensor, torch.Tensor):
-                tensor.mul_(-1.25).add_(0.125)
+        for value in held.values() if isinstance(held, dict) else (held,):
+            if isinstance(value, torch.Tensor):
+                value.mul_(-1.25).add_(0.125)

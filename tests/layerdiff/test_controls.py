@@ -1,6 +1,7 @@
 """What controls decide: each cause they settle, and the look-alike that they must not."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,13 +65,19 @@ def shape(arms: Arms) -> Arms:
 
 
 POISON = Plant(STATE, HIT, Moment.IN, request="r1", scale=3.0)
+CONV = Plant("model.layers.0.linear_attn:conv", HIT, Moment.IN, request="r1", scale=3.0, element=2)
+
+
+def poisoned(arms: Arms, *plants: Plant) -> Arms:
+    """Each cached input of layer 0 overwritten by itself, beside what is planted anyway."""
+    arms.run("poison-layer-0", FILL, *plants, POISON)
+    return arms.run("poison-layer-0-conv", FILL, *plants, CONV)
 
 
 class TestShapeDispatch:
     def test_split_equal_and_state_read(self, arms: Arms) -> None:
         """All that is left is the shape."""
-        report = shape(arms).run("poison-layer-0", FILL, SHAPE, POISON).settle()
-        first = report.origins[0]
+        first = poisoned(shape(arms), SHAPE).settle().origins[0]
         assert (first.cause, first.confidence) == (Cause.SHAPE_DISPATCH, Confidence.PROVED)
         assert (first.site, first.position) == (MIXER, HIT)
         assert set(first.proved) == {"location", "mechanism"}
@@ -80,7 +87,39 @@ class TestShapeDispatch:
         """Code that ignores its state in both arms gives equal bits too."""
         first = shape(arms).settle().origins[0]
         assert first.confidence is Confidence.SUSPECTED
-        assert any("poison" in e.fact and not e.holds for e in first.evidence)
+        assert any("overwriting" in e.fact and not e.holds for e in first.evidence)
+
+    def test_one_state_that_is_read_clears_no_other(self, arms: Arms) -> None:
+        """The convolution may forget its state while the recurrence reads its own."""
+        first = shape(arms).run("poison-layer-0", FILL, SHAPE, POISON).settle().origins[0]
+        assert first.confidence is Confidence.SUSPECTED
+        assert any("conv state" in e.fact and not e.holds for e in first.evidence)
+
+    def test_what_is_overwritten_in_part_convicts_nobody(self, arms: Arms) -> None:
+        """The oldest column of a convolution's state is not read by any token to come."""
+        shape(arms).run("poison-layer-0", FILL, SHAPE, POISON)
+        oldest = replace(CONV, element=0)
+        first = arms.run("poison-layer-0-conv", FILL, SHAPE, oldest).settle().origins[0]
+        assert (first.cause, first.confidence) == (Cause.SHAPE_DISPATCH, Confidence.SUSPECTED)
+
+    def test_a_jump_is_no_rounding(self, arms: Arms) -> None:
+        """Another order of arithmetic does not explain it, whatever a split run gives."""
+        jump = Plant(MIXER, HIT, scale=3.0)
+        for arm, requests in (("warm", FILL), ("warm-repeat", FILL), ("cold-split", SPLIT)):
+            arms.run(arm, requests, jump)
+        first = poisoned(arms, jump).settle().origins[0]
+        assert (first.cause, first.confidence) == (Cause.SHAPE_DISPATCH, Confidence.SUSPECTED)
+        assert "mechanism" not in first.proved
+
+    def test_where_inputs_differ_a_split_run_tells_nothing(self, arms: Arms) -> None:
+        """Its inputs are the candidate's: the site agrees whatever it does."""
+        jump = Plant("model.layers.0.mlp:out", HIT, scale=3.0)
+        for arm, requests in (("warm", FILL), ("warm-repeat", FILL), ("cold-split", SPLIT)):
+            arms.run(arm, requests, SHAPE, jump)
+        report = poisoned(arms, SHAPE, jump).settle()
+        found = next(o for o in report.origins if o.site == "model.layers.0.mlp:out")
+        assert (found.cause, found.confidence) == (Cause.UNKNOWN, Confidence.SUSPECTED)
+        assert any("inputs differ already" in e.fact for e in found.evidence)
 
     def test_a_state_that_fades_is_read_all_the_same(self, arms: Arms) -> None:
         """Where the bits part late, what was overwritten may be forgotten by then."""
@@ -123,6 +162,23 @@ class TestNondeterminism:
         assert first.cause is not Cause.NONDETERMINISM
         assert first.confidence is Confidence.SUSPECTED
 
+    def test_a_speck_of_noise_does_not_hide_a_fault(self, arms: Arms) -> None:
+        """What differs by rounding between repeats is not why the arms part by a jump."""
+        fault, speck = Plant(MIXER, HIT, scale=3.0), Plant(MIXER, 3, scale=1 + 2**-20)
+        arms.run("warm", FILL, fault).run("warm-repeat", FILL, fault, speck)
+        first = arms.settle().origins[0]
+        assert first.cause is not Cause.NONDETERMINISM
+        assert any("far less" in e.fact for e in first.evidence)
+
+    def test_repeats_in_other_chunks_are_no_repeats(self, arms: Arms) -> None:
+        """Then it is the scheduling that does not repeat."""
+        again = [FILL[0], ToyRequest("r1", TOKENS, takes="fill", chunks=(HIT + 5,))]
+        other = Plant(MIXER, HIT, scale=1 + 2**-18)
+        first = arms.run("warm", FILL, SHAPE).run("warm-repeat", again, other).settle().origins[0]
+        assert first.cause is not Cause.NONDETERMINISM
+        assert first.confidence is Confidence.SUSPECTED
+        assert any("scheduling" in e.fact for e in first.evidence)
+
     def test_noise_that_the_arms_do_not_show_is_a_warning(self, arms: Arms) -> None:
         """Equal arms do not hide a run that does not repeat."""
         arms.run("warm", FILL).run("warm-repeat", FILL, SHAPE)
@@ -160,6 +216,14 @@ class TestBothWrong:
         assert report.verdict is Verdict.DIVERGED
         assert (first.cause, first.site, first.position) == (Cause.BOTH_WRONG, MIXER, HIT)
 
+    def test_a_jump_behind_rounding_is_suspected_at_most(self, arms: Arms) -> None:
+        """A choice between near ties makes one in a healthy engine."""
+        tie = Plant("model.layers.0.mlp:out", HIT, scale=3.0)
+        report = arms.run("warm", FILL).run("reference", ALONE, SHAPE, tie).settle()
+        first = report.origins[0]
+        assert (first.cause, first.confidence) == (Cause.BOTH_WRONG, Confidence.SUSPECTED)
+        assert not first.proved
+
     def test_rounding_against_a_reference_is_not_wrong(self, arms: Arms) -> None:
         """A reference may round otherwise."""
         report = arms.run("warm", FILL).run("reference", ALONE, SHAPE).settle()
@@ -170,8 +234,8 @@ class TestWanted:
     def test_a_kernel_behind_a_hit_asks_for_poison(self, arms: Arms) -> None:
         """Of its own layer, since any other would reach it through its input."""
         main = arms.run("warm", FILL, SHAPE).compare("cold", "warm")
-        assert wanted(main) == ("poison-layer-0",)
-        assert wanted(main, ["poison-layer-0"]) == ()
+        assert wanted(main) == ("poison-layer-0", "poison-layer-0-conv")
+        assert wanted(main, ["poison-layer-0"]) == ("poison-layer-0-conv",)
 
     def test_a_broken_state_asks_for_a_declined_hit(self, arms: Arms) -> None:
         """That takes its cause away."""

@@ -127,10 +127,9 @@ def test_requests_of_one_name_keep_their_own_hits(tmp_path: Path) -> None:
             builder.site("model.layers.0:out", layer_index=0)
             for served in (hit, 0):
                 request = builder.request("r1", TOKENS[:3], hit=served)
-                builder.observe(
-                    "model.layers.0:out", np.ones((3, 4), np.float32), [(request, 0, 3)]
-                )
-                builder.commit([(request, 0, 3)])
+                ran, rows = [(request, served, 3)], np.ones((3 - served, 4), np.float32)
+                builder.observe("model.layers.0:out", rows, ran)
+                builder.commit(ran)
     found = report(*paths)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert [cause.cause for cause in found.arm_causes] == [Cause.COLD_NOT_COLD]

@@ -88,7 +88,7 @@ def _again(done: Done, renaming: Renaming, folder: Path) -> Report:
         assert run.dump is not None
         copies.runs[name] = replace(run, dump=renaming.copy(run.dump, folder / f"{name}.h5"))
     case = done.hunt.runner.case
-    main = copies._compare(case.baseline, case.candidate, common=True)
+    main = copies._compare(case.baseline, case.candidate)
     for name in done.hunt.controls:
         copies._add(name)
     return settle(main, list(copies.controls.values()))

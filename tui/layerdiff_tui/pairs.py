@@ -98,7 +98,8 @@ class PairSession:
                 continue
             if column.mark[origin.position] == Mark.ORIGIN:
                 found = Target(origin, number, site_key(site, moment), origin.position)
-                if origin.position - site.kind.is_state >= pair.own_from or moment is Moment.IN:
+                read = moment in (Moment.IN, Moment.RESTORED)
+                if origin.position - site.kind.is_state >= pair.own_from or read:
                     return found
                 spare = spare or found
         return spare or Target(origin, self._pair_of(origin), None, origin.position)

@@ -37,7 +37,7 @@ arms
   off            nothing is cached at all
   no-state       as warm, but every hit is declined and the prefix computed again
   solo           as warm, without batch mates
-  poison-layer-N, poison-drafter, poison-slack
+  poison-layer-N, poison-layer-N-conv, poison-drafter, poison-slack
                  as warm, with what was restored (or the bytes that no token owns) overwritten
   reference      computed by means that are trusted more
 no-state, solo and poison are run where the outcome asks for them and the case offers them,

@@ -45,9 +45,9 @@ class Arm:
     mates: bool = True
     """False: requests that only share a batch with the compared ones are left out."""
     poison: str | None = None
-    """What to overwrite once it was restored and before it is read: ``layer-2`` (state and KV of
-    that layer) or ``drafter``; or ``slack``: zero every byte that a kernel may read though no
-    token owns it."""
+    """What to overwrite once it was restored and before it is read: ``layer-2`` (recurrent state
+    and KV of that layer), ``layer-2-conv`` (its convolution's state) or ``drafter``; or ``slack``:
+    zero every byte that a kernel may read though no token owns it."""
     layout: Mapping[str, Chunks] | None = None
     """By name of a request, the chunks to compute its prompt in."""
     index: int = 0
@@ -81,7 +81,7 @@ OPTIONAL: Final = frozenset({"no-state", "solo", "poison", "reference"})
 """Arms that a case has to offer by `Case.can`."""
 
 _REPEAT: Final = re.compile(r"(cold|warm)-repeat(?:-([2-9]))?")
-_POISON: Final = re.compile(r"poison-(layer-\d+|drafter|slack)")
+_POISON: Final = re.compile(r"poison-(layer-\d+(?:-conv)?|drafter|slack)")
 
 
 def find_arm(name: str, *, baseline: str = "cold", candidate: str = "warm") -> Arm:
@@ -103,7 +103,8 @@ def find_arm(name: str, *, baseline: str = "cold", candidate: str = "warm") -> A
         return replace(ARMS["poison"], poison=found.group(1))
     if name in ARMS and name != "poison":
         return ARMS[name]
-    known = [*ORDER, "no-state", "solo", "poison-layer-N", "poison-drafter", "poison-slack"]
+    poisons = ("poison-layer-N", "poison-layer-N-conv", "poison-drafter", "poison-slack")
+    known = [*ORDER, "no-state", "solo", *poisons]
     raise UsageError(f"there is no arm {name!r}; the arms are {', '.join(known)}, reference")
 
 

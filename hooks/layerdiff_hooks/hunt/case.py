@@ -32,6 +32,9 @@ class Case:
     """Runs to make, in order; baseline and candidate are made in any case."""
     can: frozenset[str] = frozenset()
     """Which of the optional arms it can run: no-state, solo, poison, reference."""
+    helpers: tuple[str, ...] = ()
+    """Names of requests that only fill the cache or share a batch. A request that one run served
+    from its cache and that the other lacks is a gap, unless it is one of these."""
     sources: tuple[Path, ...] = ()
     """Files besides its code that decide what it does: a dump is not reused once they change."""
 

@@ -10,12 +10,12 @@ from layerdiff.controls import ControlRun, arms_of, settle, wanted
 from layerdiff.errors import LayerdiffError, PairingError, UsageError
 from layerdiff.format.reader import Dump
 from layerdiff.model import Report
-from layerdiff.pairing import labels
 from layerdiff_hooks.hunt.arm import Chunks, find_arm
 from layerdiff_hooks.hunt.case import Case
 from layerdiff_hooks.hunt.checks import broken_promise, unasked_hit
 from layerdiff_hooks.hunt.layout import read_layout
 from layerdiff_hooks.hunt.noise import bound_rates, is_noisy
+from layerdiff_hooks.hunt.partners import find_partners
 from layerdiff_hooks.hunt.progress import Progress
 from layerdiff_hooks.hunt.running import Run, Runner
 
@@ -73,7 +73,7 @@ class Hunt:
         self.runner.progress.total = len(names)
         for name in names:
             self._run(name)
-        main = self._compare(*pair, common=True)
+        main = self._compare(*pair)
         self._judge(names)
         if self.further:
             self._go_on(main)
@@ -163,7 +163,7 @@ class Hunt:
         if arms in (main, main[::-1]) or arms[0] == arms[1] or not all(map(self._has, arms)):
             return
         try:
-            self.controls[name] = ControlRun(name, self._compare(*arms, common=True))
+            self.controls[name] = ControlRun(name, self._compare(*arms))
         except PairingError as error:
             self.warnings.append(f"the control {name} cannot be compared: {error}")
 
@@ -175,10 +175,13 @@ class Hunt:
         assert path is not None
         return path
 
-    def _compare(self, baseline: str, candidate: str, *, common: bool = False) -> Comparison:
-        """Compares two runs; if *common*, only the requests that both have."""
+    def _compare(self, baseline: str, candidate: str) -> Comparison:
+        """Compares two runs: the requests that both have."""
         dumps = Dump.open(self._path(baseline)), Dump.open(self._path(candidate))
-        return compare_dumps(*dumps, forced=_partners(*dumps) if common else None)
+        mates = all(self.runs[name].arm.mates for name in (baseline, candidate))
+        helpers = self.runner.case.helpers
+        pairing = find_partners(*dumps, mates=mates, helpers=helpers)
+        return compare_dumps(*dumps, pairing=pairing)
 
 
 def _ordered(names: Sequence[str], pair: tuple[str, str]) -> list[str]:
@@ -189,14 +192,3 @@ def _ordered(names: Sequence[str], pair: tuple[str, str]) -> list[str]:
         at = names.index("cold-split")
         found.insert(max(at, found.index(pair[1]) + 1), "cold-split")
     return found
-
-
-def _partners(baseline: Dump, candidate: Dump) -> list[tuple[str, str]] | None:
-    """Requests of both runs; None if they have all, or none, in common.
-
-    What only fills the cache of one run would otherwise be judged by a prompt that it begins:
-    its passes are none of what a control repeats.
-    """
-    names = labels(baseline), labels(candidate)
-    both = [name for name in names[0] if name in names[1]]
-    return [(name, name) for name in both] if both and names[0] != names[1] else None

@@ -53,6 +53,7 @@ class SampleCase(Case):
         self.config = config
         self.facts: Mapping[str, object] = model_facts(config)
         self._asked, self._fills, self._mates = tuple(asked), tuple(fills), tuple(mates)
+        self.helpers = tuple(turn.name for turn in (*fills, *mates))
         self._faults, self._parts = tuple(faults), parts
         self._between = between
         self._together = together

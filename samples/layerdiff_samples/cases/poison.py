@@ -16,34 +16,32 @@ def poisoned(parts: Parts, what: str, names: Collection[str]) -> Parts:
     """Parts that overwrite the restored values of one layer or of the drafter.
 
     Args:
-        what: ``layer-N`` or ``drafter``.
+        what: ``layer-N`` (recurrent state, ring and KV), ``layer-N-conv`` or ``drafter``.
         names: Requests whose restored values are overwritten.
     """
     if what == "drafter":
         return replace(parts, drafter=_drafter(parts, names))
-    layer = int(what.removeprefix("layer-"))
-    return replace(
-        parts,
-        checkpoints=_checkpoints(parts, layer, names),
-        prefix_cache=_prefix_cache(parts, layer),
-    )
+    number, _, tensor = what.removeprefix("layer-").partition("-")
+    layer = int(number)
+    found = replace(parts, checkpoints=_checkpoints(parts, layer, names, conv=tensor == "conv"))
+    return found if tensor else replace(found, prefix_cache=_prefix_cache(parts, layer))
 
 
 def _other(value: Tensor) -> Tensor:
     return value * -1.25 + 0.125
 
 
-def _belongs(name: str, layer: int) -> bool:
-    """Whether a state is what a layer's mixer goes on from.
+def _belongs(name: str, layer: int, *, conv: bool) -> bool:
+    """Whether a state is the one of a layer's mixer, or of the convolution in front of it.
 
-    The convolution in front of it is left alone: through it, rows that the mixer is given would
-    differ, and a mixer that ignores its state would seem to read it.
+    Each is overwritten by itself: a mixer that ignores its state would seem to read it where the
+    convolution gives it other rows.
     """
     prefix, port = name.split(":")
-    return prefix == f"layers.{layer}" and port != "conv_state"
+    return prefix == f"layers.{layer}" and (port == "conv_state") is conv
 
 
-def _checkpoints(parts: Parts, layer: int, names: Collection[str]) -> Any:
+def _checkpoints(parts: Parts, layer: int, names: Collection[str], *, conv: bool) -> Any:
     class PoisonedCheckpoints(parts.checkpoints):  # type: ignore[name-defined, misc]
         """Restores other states of one layer."""
 
@@ -51,7 +49,7 @@ def _checkpoints(parts: Parts, layer: int, names: Collection[str]) -> Any:
             state = super().restore(request, saved)
             if request.name not in names:
                 return state  # type: ignore[no-any-return]
-            return {n: _other(v) if _belongs(n, layer) else v for n, v in state.items()}
+            return {n: _other(v) if _belongs(n, layer, conv=conv) else v for n, v in state.items()}
 
     return PoisonedCheckpoints
 

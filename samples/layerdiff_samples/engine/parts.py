@@ -46,7 +46,7 @@ class Parts:
     mask: type[CausalMask] = CausalMask
     drafter: type[Drafter] = Drafter
     map_rows: MapRows = tiles.map_rows
-    pads: Callable[[Chunk, Sequence[Chunk]], tuple[int, int]] = tiles.pads
+    pads: Callable[[Chunk, Sequence[Chunk]], tuple[int, int]] = tiles.no_pads
     """(chunk, chunks of its pass) -> empty rows before and after it."""
     ngram_rows: Callable[[Sequence[int], int, int, Weights], Tensor] = ngram.ngram_rows
     convolve: Callable[[Tensor, Tensor, Tensor], Tensor] = convolution.convolve

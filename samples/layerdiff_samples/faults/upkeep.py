@@ -23,7 +23,6 @@ from layerdiff_samples.engine.recurrent import (
 )
 from layerdiff_samples.engine.request import Chunk, Request, State
 from layerdiff_samples.engine.state_pool import StatePool
-from layerdiff_samples.engine.tiles import pads_of
 from layerdiff_samples.faults.fault import Fault
 
 WEAK_SLOT = 3
@@ -145,10 +144,9 @@ class BatchPads:
         self.longest = 0
 
     def pads(self, chunk: Chunk, chunks: Sequence[Chunk]) -> tuple[int, int]:
-        """Empty rows around a chunk."""
+        """Pad rows around a chunk."""
         self.longest = max(other.rows for other in chunks)
-        before, after = pads_of(chunk.start, chunk.stop)
-        return before, max(after, self.longest - chunk.rows)
+        return 0, self.longest - chunk.rows
 
     def conv_states(self, rows: Tensor, state: Tensor) -> Sequence[Tensor]:
         """The state after each row, the last one after the pads too."""

@@ -108,6 +108,7 @@ class Run:
         read: Mapping[int, Array] | None = None,
         found: Array | None = None,
         left: Array | None = None,
+        unread: bool = False,
         attended: float = 0.0,
         kernel: Mapping[str, object] | None = None,
         phase: Phase = Phase.PREFILL,
@@ -119,6 +120,7 @@ class Run:
             read: Keys by position that are found in the cache instead of the right ones.
             found: The state as read.
             left: The state as left.
+            unread: Whether nobody looked at the state that was read.
             attended: By how much the attention's rows are off.
             kernel: Launch facts of the attention.
         """
@@ -137,16 +139,15 @@ class Run:
         out = np.stack([_value(tokens, p + 1, ATTENTION, (8,), attended) for p in positions])
         launch = builder.kernel(f"{self.salt}attend", kernel or {})
         builder.observe(self.names[ATTENTION], out, span, kernel=launch)
-        if start:
-            self._state(
-                request, start, state(tokens, start) if found is None else found, Moment.IN
-            )
-        self._state(request, stop, state(tokens, stop) if left is None else left, Moment.OUT)
+        if start and not unread:
+            self.seen(request, start, state(tokens, start) if found is None else found, Moment.IN)
+        self.seen(request, stop, state(tokens, stop) if left is None else left, Moment.OUT)
         mixed = np.stack([_value(tokens, p + 1, MIX, (8,), 0.0) for p in positions])
         builder.observe(self.names[MIX], mixed, span)
         return builder.commit(span, phase=phase)
 
-    def _state(self, request: int, position: int, value: Array, moment: Moment) -> None:
+    def seen(self, request: int, position: int, value: Array, moment: Moment) -> None:
+        """A state, in the next pass."""
         where = [(request, position, position + 1)]
         seen = self.builder.observe(
             self.names[STATE], value[None], where, moment=moment, parts=True

@@ -50,12 +50,14 @@ def step(
     start: int,
     stop: int,
     reads: dict[str, tuple[int, ...]] | None = None,
+    *,
+    look: bool = True,
 ) -> None:
-    """One pass of rows and states; the states that it reads may be others'."""
+    """One pass of rows and states; the states that it reads may be others', or go unseen."""
     rows = np.array(tokens[start:stop], np.float32)[:, None]
     builder.observe("rows", rows, [(request, start, stop)])
     for site in (CONV, RECURRENT):
-        if start:
+        if start and look:
             found = value(site, (reads or {}).get(site, tokens), start)
             where = [(request, start, start + 1)]
             builder.observe(site, found, where, moment=Moment.IN, parts=True)
@@ -98,3 +100,64 @@ def test_a_state_beside_one_that_nobody_has_names_nobody(cold: Path) -> None:
     found = causes(compare(cold, {CONV: THEIRS, RECURRENT: other}))
     assert found[CONV] is not Cause.STATE_FOREIGN
     assert found[RECURRENT] is Cause.STATE_CORRUPTED
+
+
+TURNS = (7, 4, 3, 9, 5, 6)
+"""Its first two tokens are the last two of another request's first four."""
+OWN = TURNS[:2]
+
+
+def taken_over(
+    path: Path, conv: tuple[int, ...], recurrent: tuple[int, ...], *others: str
+) -> Path:
+    """A hit that is given the convolution's window and the state after some tokens."""
+    with DumpBuilder(path, arm="warm") as builder:
+        builder.site("rows")
+        kinds = {CONV: TensorKind.CONV_STATE, RECURRENT: TensorKind.RECURRENT_STATE}
+        for site, kind in kinds.items():
+            builder.site(site, kind=kind, reach=Reach.STATE, inputs=["rows"], layer_index=0)
+        for name in others:
+            step(builder, builder.request(name, THEIRS[:HIT]), THEIRS, 0, HIT)
+        fill = builder.request("mine", TURNS[:HIT])
+        step(builder, fill, TURNS, 0, 2)
+        step(builder, fill, TURNS, 2, HIT)
+        request = builder.request("r", TURNS, hit=HIT, source=fill)
+        for site, tokens in ((CONV, conv), (RECURRENT, recurrent)):
+            found, where = value(site, tokens, len(tokens)), [(request, HIT, HIT + 1)]
+            builder.observe(site, found, where, moment=Moment.IN, parts=True)
+        step(builder, request, TURNS, HIT, len(TURNS), look=False)
+    return path
+
+
+def trusted(path: Path) -> Path:
+    with DumpBuilder(path, arm="cold") as builder:
+        builder.site("rows")
+        kinds = {CONV: TensorKind.CONV_STATE, RECURRENT: TensorKind.RECURRENT_STATE}
+        for site, kind in kinds.items():
+            builder.site(site, kind=kind, reach=Reach.STATE, inputs=["rows"], layer_index=0)
+        step(builder, builder.request("r", TURNS), TURNS, 0, len(TURNS))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("recurrent", "others", "conv", "state"),
+    [
+        (THEIRS[:HIT], ("theirs",), Cause.STATE_FOREIGN, Cause.STATE_FOREIGN),
+        (OWN, ("theirs",), Cause.STATE_WRONG_POSITION, Cause.STATE_WRONG_POSITION),
+        (TURNS[:HIT], (), Cause.STATE_WRONG_POSITION, None),
+        (TURNS[:HIT], ("theirs",), Cause.UNKNOWN, None),
+    ],
+)
+def test_the_state_of_the_whole_prefix_says_whose_window_it_is(
+    tmp_path: Path,
+    recurrent: tuple[int, ...],
+    others: tuple[str, ...],
+    conv: Cause,
+    state: Cause | None,
+) -> None:
+    """The window is that of another request, and that of an own earlier turn, by two tokens."""
+    warm = taken_over(tmp_path / "warm.h5", OWN, recurrent, *others)
+    cold = trusted(tmp_path / "cold.h5")
+    found = causes(compare_dumps(Dump.open(cold), Dump.open(warm)).report)
+    assert found[CONV] is conv
+    assert found.get(RECURRENT) is state

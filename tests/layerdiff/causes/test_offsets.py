@@ -92,3 +92,35 @@ def test_a_ring_that_lost_its_rows_is_named(tmp_path: Path) -> None:
     assert other.cause is Cause.STATE_CORRUPTED
     healthy = compare(run.path, wrapped(tmp_path / "d.h5", lost=False))
     assert healthy.verdict is Verdict.IDENTICAL
+
+
+def with_sinks(path: Path, held: int, sinks: int, off: float = 0.0) -> Path:
+    """Every cache of this engine holds some rows before the first token."""
+    with Run(path) as run:
+        request = run.request("r", TOKENS)
+        for start, stop, rows in ((0, 8, sinks), (8, 14, held)):
+            span = (start, start + 1)
+            run.event(EventKind.OFFSET, request=request, span=span, value=rows, site=KEY)
+            run.step(request, start, stop, attended=off if start else 0.0)
+    return path
+
+
+def test_rows_that_every_arm_has_are_no_excess(tmp_path: Path) -> None:
+    """Attention sinks: the baseline ran in one pass and shows them before its first token."""
+    with Run(tmp_path / "a.h5") as run:
+        request = run.request("r", TOKENS)
+        run.event(EventKind.OFFSET, request=request, span=(0, 1), value=4, site=KEY)
+        run.step(request, 0, 14)
+    found = first(run.path, with_sinks(tmp_path / "b.h5", 12, 4, off=0.5))
+    assert found.cause is not Cause.KV_LENGTH
+    assert Cause.KV_LENGTH in {ruled.cause for ruled in found.ruled_out}
+    found = first(run.path, with_sinks(tmp_path / "c.h5", 13, 4, off=0.5))
+    assert found.cause is Cause.KV_LENGTH
+    assert "1 is there twice" in found.evidence[0].fact
+
+
+def test_rows_that_the_candidate_alone_has_are_an_excess(tmp_path: Path) -> None:
+    """The look-alike: the baseline's cache was empty before its first token."""
+    trusted = with_sinks(tmp_path / "a.h5", 8, 0)
+    found = first(trusted, with_sinks(tmp_path / "b.h5", 12, 4, off=0.5))
+    assert found.cause is Cause.KV_LENGTH
