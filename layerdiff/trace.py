@@ -235,7 +235,7 @@ class Tracer:
         if not len(looks):
             return
         theirs = expand(self._baseline_looks(site, moment).clip(0, self.limit(site)))
-        theirs = final(theirs, self.drafted)
+        theirs = final(theirs, self._replaced(site))
         looks, far = unlike((self.base_store, theirs), (self.cand_store, looks))
         hidden = diff.state[looks.position] != State.DIFFERS
         at = looks.position[hidden]
@@ -254,9 +254,13 @@ class Tracer:
             (self.base_store, theirs.clip(0, self.limit(site))),
             (self.cand_store, ours.clip(0, self.limit(site))),
             self.size,
-            self.drafted,
+            self._replaced(site),
             last,
         )
+
+    def _replaced(self, site: Site) -> NDArray[np.int64]:
+        """Positions of a site that held other tokens before; a state lies behind its tokens."""
+        return self.drafted + 1 if site.kind.is_state else self.drafted
 
     def limit(self, site: Site) -> int:
         """Positions of a site that hold the same tokens in both arms."""

@@ -131,7 +131,7 @@ def _refutation(cause: Cause, facts: OriginFacts, named: dict[str, ControlRun]) 
 
 
 def _decide_by_removal(control: ControlRun, facts: OriginFacts, decision: Decision) -> None:
-    arm = control.comparison.report.candidate.arm
+    arm = control.name
     words = {
         "no-state": "with the hit declined and the prefix computed again",
         "solo": "without batch mates",

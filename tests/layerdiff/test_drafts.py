@@ -169,3 +169,34 @@ def test_a_row_of_zeros_differs_by_the_whole_baseline(tmp_path: Path) -> None:
                 builder.observe(SITE, np.full((2, 8), value, np.float32), [(request, 0, 2)])
                 builder.commit([(request, 0, 2)])
     assert report(*paths).origins[0].severity.relative == pytest.approx(1, abs=1e-3)
+
+
+def guessed(path: Path, draft: int) -> Path:
+    """A verify pass that leaves a state behind every token, and the same position once more."""
+    with DumpBuilder(path, arm="run") as builder:
+        request = builder.request("r1", [1, 2, 3, draft], given=3)
+        builder.site("embed")
+        builder.site("state", kind=TensorKind.RECURRENT_STATE, layer_index=0, inputs=["embed"])
+        passes: list[tuple[tuple[int, ...], bool]] = [((1, 2, 3, draft), False), ((4,), True)]
+        for tokens, accepted in passes:
+            start = 3 if accepted else 0
+            rows = np.array([[token] * 4 for token in tokens], np.float32)
+            builder.observe("embed", rows, [(request, start, 4)])
+            for position, token in enumerate(tokens, start + 1):
+                left = np.full((1, 1, 4), token, np.float32)
+                at = [(request, position, position + 1)]
+                builder.observe("state", left, at, moment=Moment.OUT, parts=True)
+            builder.commit([(request, start, 4)], phase=Phase.VERIFY)
+            if not accepted:
+                known = np.zeros(1, schema.TOKEN)
+                known["request"], known["position"], known["token"] = request, 3, -1
+                known["chain"] = chain_tokens(CHAIN_START, [1, 2, 3, 4])[3:]
+                builder.writer.append("tokens", known)
+    return path
+
+
+def test_a_state_behind_a_rejected_draft_is_one_of_another_prefix(tmp_path: Path) -> None:
+    """Its position counts the draft, so it is one further than the draft's own."""
+    found = report(guessed(tmp_path / "a.h5", 9), guessed(tmp_path / "b.h5", 7))
+    assert not found.origins
+    assert found.coverage.differing == 0

@@ -173,7 +173,7 @@ def test_rows_that_an_earlier_call_left_behind_a_chunk(tmp_path: Path) -> None:
     assert candidate is not None
     assert baseline.facts["slack"] != candidate.facts["slack"]
     assert control(report, "poison-slack") is Verdict.IDENTICAL
-    ruled_out(origin, Cause.PAD_CONTAMINATION)
+    ruled_out(origin, Cause.COMPILE_MODE)
 
 
 def test_lookups_that_never_hit_test_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,10 @@ def test_equal_tokens_are_nobody_elses(tmp_path: Path) -> None:
 
 def _again(done: Done, renaming: Renaming, folder: Path) -> Report:
     """The report on renamed copies of all dumps."""
-    copies = Hunt(done.hunt.runner, [], further=False)
+    runner = copy(done.hunt.runner)
+    runner.case = copy(runner.case)
+    runner.case.helpers = tuple(map(renaming, runner.case.helpers))
+    copies = Hunt(runner, [], further=False)
     for name, run in done.hunt.runs.items():
         assert run.dump is not None
         copies.runs[name] = replace(run, dump=renaming.copy(run.dump, folder / f"{name}.h5"))
