@@ -162,16 +162,20 @@ class OriginFacts:
     def places(self, found: list[Seen], position: int) -> list[Seen]:
         """Those of *found* that tell something; none is the value's own place, seen again.
 
-        What was only looked at counts where it was seen before, and nothing wrote this value.
+        What was only looked at counts where it was seen before, and nothing wrote this value. What
+        the candidate wrote only after it had read the value may follow from it, and is no source.
         """
         own, made = self.prefix(position), self.pass_of(1)
+        read = self.find.moment in (Moment.IN, Moment.RESTORED)
         kept = [
             seen
             for seen in found
-            if not seen.look
-            or (
-                (seen.position, seen.chain) != (position, own)
-                and (seen.side == "baseline" or made is None or seen.pass_index < made)
+            if (not seen.look or (seen.position, seen.chain) != (position, own))
+            and (
+                seen.side == "baseline"
+                or made is None
+                or seen.pass_index < made
+                or not (read or seen.look)
             )
         ]
         return [seen for seen in kept if not seen.look] or kept

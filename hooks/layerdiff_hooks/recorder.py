@@ -81,6 +81,9 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is not None and not self._closed:
+            text = f"the run ended by {kind.__name__}: what came after it is not here"
+            self._ledger.event(EventKind.GAP, text=text)
         self.close()
 
     @contextmanager

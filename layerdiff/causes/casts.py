@@ -17,9 +17,11 @@ def dtype_requant(facts: OriginFacts) -> Ruling | None:
     """dtype-requant: the same value, cast or quantised another number of times."""
     if not found_in_cache(facts):
         return None
-    names = [_dtype(facts, side) for side in (0, 1)]
+    names = [_dtype(facts, 0) or _left(facts), _dtype(facts, 1)]
     if all(names) and names[0] != names[1]:
-        says = f"it was read as {names[1]}, and is {names[0]} in the baseline"
+        whose = "and is" if _dtype(facts, 0) else "was left as"
+        where = " in the baseline" if _dtype(facts, 0) else ""
+        says = f"it was read as {names[1]}, {whose} {names[0]}{where}"
         coarse = coarseness(names[0] or "", names[1] or "")
         return _too_far(facts, coarse) or Ruling(Cause.DTYPE_REQUANT, True, says)
     casts = [_casts(facts, side) for side in (0, 1)]
@@ -78,6 +80,15 @@ def _dtype(facts: OriginFacts, side: int) -> str | None:
     if side == 0 and int(dump.observations["moment"][index]) != facts.find.moment:
         return None
     return dump.dtype_name(index) or None
+
+
+def _left(facts: OriginFacts) -> str | None:
+    """The dtype in which a pass of the candidate left the state that was read."""
+    if not facts.site.kind.is_state:
+        return None
+    line, at = facts.lines[1], facts.find.position
+    left = expand(line.states(facts.site.index, Moment.OUT).clip(at, at + 1))
+    return line.dump.dtype_name(int(left.observation[-1])) if len(left) else None
 
 
 def _casts(facts: OriginFacts, side: int) -> list[Event]:

@@ -72,8 +72,12 @@ def _has_rows(facts: OriginFacts) -> bool:
 
 def _says(facts: OriginFacts, own: Chunk, other: Chunk) -> str:
     at = facts.find.position
-    rest = "the state and the other rows" if facts.site.kind.is_kv else "the rows"
+    rest = (
+        "state of this prefix is that"
+        if facts.site.kind.is_kv
+        else "rows of this prefix are those"
+    )
     return (
-        f"the {what(facts)} read at {at} was written by {other}; {rest} of this prefix go with "
-        f"{own}, which computed it with other bits"
+        f"the {what(facts)} read at {at} was written by {other}; the {rest} of {own}, which "
+        f"computed it with other bits"
     )

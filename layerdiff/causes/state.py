@@ -189,5 +189,14 @@ def corrupted(facts: OriginFacts) -> Ruling | None:
     return Ruling(
         Cause.STATE_CORRUPTED,
         True,
-        "the bits are not those that this arm last saw there, and equal nothing recorded",
+        f"{_nans(facts)}the bits are not those that this arm last saw there, and equal nothing "
+        "recorded",
     )
+
+
+def _nans(facts: OriginFacts) -> str:
+    """What to say first where the value that was read is no number."""
+    cell = facts.cell(1)
+    record = facts.lines[1].dump.observations[cell.observation] if len(cell) else ()
+    count = sum(int(row["nan_count"]) for row in record)
+    return f"{count} of its elements are NaN; " if count else ""

@@ -1,6 +1,7 @@
 """``layerdiff diff``: where two dumps stop agreeing."""
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,7 @@ examples
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Prints the report and returns 0, 1 or 3."""
+        check_writable(arguments.output)
         try:
             comparison = compare_files(arguments.baseline, arguments.candidate, arguments.pair)
             report = comparison.report
@@ -89,6 +91,21 @@ def emit(report: Report, format_name: str, output: Path | None) -> int:
     """Writes a report and returns its exit status."""
     write(RENDERERS[format_name](report), output)
     return EXIT_BY_VERDICT[report.verdict]
+
+
+def check_writable(output: Path | None) -> None:
+    """Complains about an output that cannot be written before any work is done.
+
+    Raises:
+        UsageError: Its folder is missing or closed, or it is a folder itself.
+    """
+    if output is None:
+        return
+    folder = output.parent
+    if not folder.is_dir():
+        raise UsageError(f"-o {output}: there is no folder {folder}")
+    if output.is_dir() or not os.access(output if output.exists() else folder, os.W_OK):
+        raise UsageError(f"-o {output}: cannot be written")
 
 
 def write(text: str, output: Path | None) -> None:

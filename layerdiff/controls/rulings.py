@@ -13,7 +13,7 @@ from layerdiff.flow import JUMP_RATIO
 from layerdiff.format.records import Site
 from layerdiff.launched import launch_at
 from layerdiff.segments import expand
-from layerdiff.vocabulary import Mark, Moment
+from layerdiff.vocabulary import Mark, Moment, TensorKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,8 @@ def reads(control: ControlRun, facts: OriginFacts, cached: Site) -> bool | None:
     ]
     if cached not in touched or any(s.kind.is_state for s in touched if s is not cached):
         return None
+    if facts.site.kind is TensorKind.CONV_STATE:
+        return None  # What it holds is the last few inputs: soon nothing of what was restored.
     made = Moment.OUT if facts.site.kind.is_state else Moment.COMPUTED
     rows = found.column(facts.site, made)
     if rows is None:

@@ -19,6 +19,8 @@ _FACT = 40
 def render_text(report: Report) -> str:
     """The whole report, lines of at most 110 columns where words allow it."""
     lines = [answer_line(report)]
+    arms = f"baseline {report.baseline.arm}, candidate {report.candidate.arm}"
+    lines += _labelled("arms", arms)
     if report.origins:
         lines += _origin_lines(answer_origin(report), report)
     else:
@@ -41,7 +43,7 @@ def _masked_words(masked: Masked) -> str:
     layer = masked.site if masked.layer_index is None else f"layer {masked.layer_index}"
     return (
         f"{masked.cause.value} at {role}{layer}, token {masked.position}: {masked.fact}; what it "
-        f"does by itself is hidden behind origin {masked.masked_by}"
+        f"does by itself is hidden behind origin #{masked.masked_by}"
     )
 
 
@@ -132,7 +134,8 @@ def _origin_lines(origin: Origin, report: Report) -> list[str]:
         lines += _labelled("proved", _proved_words(origin))
     for ruled in origin.ruled_out:
         lines += _labelled("ruled out", f"{ruled.cause.value}: {ruled.because}")
-    lines += _labelled("reach", _reach_words(origin))
+    if origin.tensor not in _NO_SIZE:
+        lines += _labelled("reach", _reach_words(origin))
     lines += _other_lines(report)
     for cause in report.arm_causes:
         lines += _labelled("arm", f"{cause.cause.value}: {cause.because}")
@@ -243,7 +246,8 @@ def _other_lines(report: Report) -> list[str]:
         words = f"{place(origin)} · token {origin.position} · {origin.site}"
         settled = f", {origin.cause.value}, {origin.confidence.value}"
         cause = "" if origin.cause is Cause.UNKNOWN else settled
-        lines += _labelled("also", f"{words}, {_size_words(origin) or level}{cause}")
+        rank = f"#{origin.rank} "
+        lines += _labelled("also", f"{rank}{words}, {_size_words(origin) or level}{cause}")
     if len(others) > _SHOWN_ORIGINS:
         lines += _labelled("also", f"{len(others) - _SHOWN_ORIGINS} more origins (--format json)")
     return lines

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from layerdiff.commands.diff import RENDERERS, emit, write
+from layerdiff.commands.diff import RENDERERS, check_writable, emit, write
 from layerdiff.errors import LayerdiffError, UsageError
 from layerdiff.render.json import render_error
 from layerdiff_hooks.hunt import Case, load_case
@@ -62,6 +62,7 @@ examples
         """Hunts and prints; returns the report's exit status."""
         if arguments.list:
             return _list()
+        check_writable(arguments.output)
         case = _case(arguments)
         # Here and not above: --help, --list and wrong words need no torch.
         from layerdiff_hooks.hunt.hunting import hunt

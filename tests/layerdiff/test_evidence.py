@@ -1,6 +1,7 @@
 """Nothing is called identical that was not compared, and nothing is blamed that is innocent."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -346,3 +347,45 @@ def test_a_state_that_was_only_saved_is_kept_in_custody(tmp_path: Path) -> None:
     assert broken.cause is Cause.STATE_CORRUPTED
     sound = compare_dumps(cold, run(tmp_path / "sound.h5", "warm", 2)).report
     assert not sound.origins
+
+
+@pytest.mark.parametrize(
+    ("read", "dtype", "cause", "words"),
+    [
+        (np.nan, np.float32, Cause.STATE_CORRUPTED, "NaN"),
+        (1.0001, np.float16, Cause.DTYPE_REQUANT, "was left as float32"),
+    ],
+)
+def test_a_state_that_a_narrow_cache_or_a_fault_changed(
+    tmp_path: Path, read: float, dtype: type, cause: Cause, words: str
+) -> None:
+    """What was computed from a value after it was read is not where the value comes from."""
+    tokens, at = (5, 3, 8, 1, 2, 7), 3
+
+    def run(path: Path, hit: int) -> Dump:
+        with DumpBuilder(path, arm="warm" if hit else "cold") as builder:
+            builder.site("embed")
+            builder.site("state", kind=TensorKind.RECURRENT_STATE, layer_index=0, inputs=["embed"])
+            fill = builder.request("fill", tokens[:at] if hit else tokens)
+            stop = at if hit else len(tokens)
+            builder.observe("embed", np.ones((stop, 4), np.float32), [(fill, 0, stop)])
+            left = np.full((1, 1, 4), 1.0001, np.float32)
+            left_at = [(fill, stop, stop + 1)]
+            builder.observe("state", left, left_at, moment=Moment.OUT, parts=True)
+            builder.commit([(fill, 0, stop)])
+            if hit:
+                again = builder.request("r1", tokens, hit=at, source=fill)
+                found: Any = np.full((1, 1, 4), read, dtype)
+                looked = [(again, at, at + 1)]
+                builder.observe("state", found, looked, moment=Moment.IN, parts=True)
+                builder.observe("embed", np.ones((3, 4), np.float32), [(again, at, 6)])
+                after = [(again, 6, 7)]
+                last = found if np.isnan(read) else left
+                builder.observe("state", last, after, moment=Moment.OUT, parts=True)
+                builder.commit([(again, at, 6)])
+        return Dump.open(path)
+
+    report = compare_dumps(run(tmp_path / "a.h5", 0), run(tmp_path / "b.h5", at)).report
+    first = report.origins[0]
+    assert (first.position, first.moment, first.cause) == (at, "in", cause)
+    assert words in first.evidence[0].fact

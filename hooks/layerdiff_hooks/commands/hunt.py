@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from layerdiff.commands.diff import RENDERERS, emit, write
+from layerdiff.commands.diff import RENDERERS, check_writable, emit, write
 from layerdiff.errors import LayerdiffError, UsageError
 from layerdiff.model import Report
 from layerdiff.render.json import render_error
@@ -82,6 +82,7 @@ examples
         """Hunts, prints; returns the report's exit status."""
         if arguments.list:
             return _list()
+        check_writable(arguments.output)
         try:
             report = _hunt(arguments)
         except LayerdiffError as error:

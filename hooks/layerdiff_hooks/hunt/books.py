@@ -51,7 +51,7 @@ class Books:
             return False
         try:
             with Dump.open(self._path.parent / f"{name}.h5") as dump:
-                return dump.closed
+                return dump.closed and dump.arm == arm.name
         except DumpError:
             return False
 
@@ -63,7 +63,8 @@ class Books:
     def finish(self, name: str, arm: Arm) -> None:
         """A run came to its end."""
         self._runs[name] = arm.words()
-        self._files = {**digests(_news(self._files)), **self._files}
+        package = type(self._case).__module__.partition(".")[0]
+        self._files = {**digests(_news(self._files, package)), **self._files}
         self._write()
 
     def _write(self) -> None:
@@ -80,8 +81,8 @@ class Books:
             raise UsageError(f"cannot write {self._path}: {error.strerror}") from None
 
 
-def _news(known: Iterable[str]) -> set[Path]:
-    return loaded_files() - {Path(path) for path in known}
+def _news(known: Iterable[str], package: str) -> set[Path]:
+    return loaded_files(package) - {Path(path) for path in known}
 
 
 def _made_by() -> dict[str, object]:

@@ -25,10 +25,15 @@ def is_own(file: str) -> bool:
     return not any(part in _INSTALLED for part in Path(file).parts)
 
 
-def loaded_files() -> set[Path]:
-    """Files of all loaded modules that are the user's own."""
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    return {Path(file).resolve() for file in files if isinstance(file, str) and is_own(file)}
+def loaded_files(package: str = "") -> set[Path]:
+    """Files of all loaded modules that are the user's own, or of *package*, installed or not."""
+    found = set()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        inside = package != "" and name.partition(".")[0] == package
+        if isinstance(file, str) and (inside or is_own(file)) and Path(file).is_file():
+            found.add(Path(file).resolve())
+    return found
 
 
 def digests(files: Iterable[Path]) -> dict[str, str]:

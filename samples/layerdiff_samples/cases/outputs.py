@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from layerdiff_hooks.hunt import Arm, Case
+from layerdiff_hooks.hunt.arm import ORDER
 from layerdiff_hooks.recorder import Recorder
 from layerdiff_samples.cases.base import SampleCase
 from layerdiff_samples.cases.reading import HIT, PLAIN, TEXT
@@ -74,6 +75,7 @@ CASES: tuple[Case, ...] = (
         fills=[_FILL],
         asked=[_ASKED],
         faults=[numerics.ROPE_BY_PASS],
+        arms=(*ORDER, "reference"),
     ),
     Unlike(
         "request-mismatch",
