@@ -6,7 +6,7 @@ from layerdiff.vocabulary import Cause, Confidence, Verdict
 from layerdiff_samples.cases import CASES
 from layerdiff_samples.cases.outputs import CHANGED
 from layerdiff_samples.cases.reading import ATTENTION, HIT, PLAIN, TEXT
-from tests.layerdiff_samples.hunting import first, hunted
+from tests.layerdiff_samples.hunting import compared, first, hunted
 
 
 def test_logits_from_another_row(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_one_row_has_no_other_to_be_taken_for(tmp_path: Path) -> None:
 
 def test_a_fault_of_both_arms_needs_a_reference(tmp_path: Path) -> None:
     """Cold and warm agree; the healthy engine shows that both are wrong, and how."""
-    assert hunted(CASES["both-wrong"], tmp_path).verdict is Verdict.IDENTICAL
+    assert compared(CASES["both-wrong"], tmp_path).verdict is Verdict.IDENTICAL
     report = hunted(CASES["both-wrong"], tmp_path, reference=True)
     origin = first(report)
     assert report.verdict is Verdict.DIVERGED
