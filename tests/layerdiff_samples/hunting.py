@@ -34,6 +34,11 @@ def hunted(case: Case, tmp_path: Path, *, reference: bool = False) -> Report:
     return finished(case, tmp_path, reference=reference).report
 
 
+def hunted_anew(case: Case, folder: Path) -> Report:
+    """As `hunted`, with all arms run here and now: for who watches the engine itself."""
+    return _hunt(case, folder, reference=False, controls=True).report
+
+
 def compared(case: Case, tmp_path: Path) -> Report:
     """The case's baseline against its candidate, without any control."""
     return finished(case, tmp_path, controls=False).report

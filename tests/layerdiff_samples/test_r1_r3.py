@@ -17,7 +17,14 @@ from layerdiff_samples.cases import r1, r3
 from layerdiff_samples.cases.base import SampleCase
 from layerdiff_samples.engine.attention import one_query, several
 from layerdiff_samples.faults.races import histogram_select
-from tests.layerdiff_samples.hunting import compared, first, healthy, hunted, ruled_out
+from tests.layerdiff_samples.hunting import (
+    compared,
+    first,
+    healthy,
+    hunted,
+    hunted_anew,
+    ruled_out,
+)
 from tests.layerdiff_samples.spying import Spy, differing
 
 STATES = (
@@ -149,7 +156,7 @@ def race(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Report, Cho
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recorder, "observe", watching)
         patch.setattr(SampleCase, "run", running)
-        yield hunted(r3.RACY, tmp_path_factory.mktemp("race")), raw
+        yield hunted_anew(r3.RACY, tmp_path_factory.mktemp("race")), raw
 
 
 def test_a_selection_that_races_does_not_repeat(race: tuple[Report, Choices]) -> None:
