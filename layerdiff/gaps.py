@@ -7,7 +7,7 @@ import numpy as np
 from layerdiff.lineage import Line
 from layerdiff.pairing import Pairing, PairKind, labels
 from layerdiff.segments import is_whole
-from layerdiff.vocabulary import Moment
+from layerdiff.vocabulary import Moment, Role
 
 if TYPE_CHECKING:
     from layerdiff.comparison import Arm, PairTrace
@@ -21,7 +21,7 @@ def describe_gaps(
     for pair in pairs:
         for line in (pair.trace.candidate, pair.trace.baseline):
             gaps += _unwritten(line) + _skipped(line)
-    gaps += _missing_sites(baseline, candidate) + _without_rows(baseline, candidate)
+    gaps += _missing_sites(baseline, candidate, pairs) + _without_rows(baseline, candidate)
     ours = {part.request for pair in pairs for part in pair.trace.candidate.parts}
     theirs = {part.request for pair in pairs for part in pair.trace.baseline.parts}
     for side, other, lone, helped, arm in (
@@ -102,13 +102,29 @@ def _without_rows(baseline: "Arm", candidate: "Arm") -> list[str]:
     return [f"{len(names)} sites have no row a token and were not compared: {shown}"] * bool(names)
 
 
-def _missing_sites(baseline: "Arm", candidate: "Arm") -> list[str]:
+def _missing_sites(baseline: "Arm", candidate: "Arm", pairs: "tuple[PairTrace, ...]") -> list[str]:
     ours, theirs = (
         {(site.name, site.role) for site in arm.dump.sites} for arm in (candidate, baseline)
     )
+    seen = _seen(candidate, [pair.trace.candidate for pair in pairs])
+    known = _seen(baseline, [pair.trace.baseline for pair in pairs])
     found = []
-    for side, sites in (("baseline", ours - theirs), ("candidate", theirs - ours)):
+    for side, sites in (("baseline", seen - theirs), ("candidate", known - ours)):
         if sites:
             shown = ", ".join(name for name, _ in sorted(sites)[:3])
             found.append(f"{len(sites)} sites are missing in the {side}: {shown}")
+    return found
+
+
+def _seen(arm: "Arm", lines: list[Line]) -> set[tuple[str, Role]]:
+    """Sites that a compared line was seen at: what only filled its cache may go further."""
+    found = set()
+    for line in lines:
+        for part in line.parts:
+            last = part is line.parts[-1]
+            for index, moment in arm.index.columns(part.request):
+                rows = arm.index.find(part.request, index, moment)
+                if last or len(rows.clip(part.start, part.stop)):
+                    site = arm.dump.sites[index]
+                    found.add((site.name, site.role))
     return found
